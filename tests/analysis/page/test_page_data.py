@@ -1,23 +1,21 @@
 """What the page computes with: every fork, every digit that is summed, every reason; and what was executed."""
 
+import base64
 import json
 import math
+import zlib
 
 import ledgers
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from worldfork.analysis.present.page import forks as forks_module
-from worldfork.analysis.present.page import gather, thresholds, view
+from worldfork.analysis.present.page import gather, view
 from worldfork.analysis.present.page import payload as payload_module
 from worldfork.analysis.present.page import record as record_module
-from worldfork.analysis.present.page.forks import LEVELS, condense
-from worldfork.analysis.present.page.packing import bundle, pack, unbundle, unpack
-from worldfork.analysis.present.page.payload import embed, payload
+from worldfork.analysis.present.page.payload import compressed, payload
 from worldfork.analysis.present.page.record import record
-from worldfork.analysis.present.text.arms import changed, update_words
+from worldfork.analysis.present.page.streams import LEVELS, condense
+from worldfork.analysis.present.text.arms import arm_words, changed, update_words
 from worldfork.analysis.score.decisions import fit_threshold, policy_total
 from worldfork.analysis.score.threshold_curves import sweep
 from worldfork.errors import WorldforkError
@@ -26,50 +24,24 @@ from worldfork.ledger import arrays
 from worldfork.registration import cells, parse
 
 
-@given(st.recursive(st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists))
-def test_embedded_json_reads_back_and_closes_no_element(value):
-    text = embed(value)
-    assert json.loads(text) == value
-    assert not set("<>&\u2028\u2029") & set(text)
+def test_compressed_json_reads_back_and_closes_no_element(material):
+    value = {"cell": "</script><!-- \u2028", "data": payload(material)}
+    text = compressed(value)
+    assert json.loads(zlib.decompress(base64.b64decode(text))) == value
+    assert "<" not in text
 
 
 def test_forks_keep_every_digit_and_their_order(material):
     data = payload(material)
     for part, (arm, scored) in zip(data["parts"], material.score.arms.items(), strict=True):
         forks = scored.tasks["linear_quadratic"].evidence.forks
-        columns = read(part["forks"])
-        assert sorted(columns["r_update"] - columns["r_hold"]) == sorted(forks.delta.tolist()), arm
-        places = list(zip(columns["cell"].tolist(), columns["k"].tolist(), strict=True))
+        shown = part["forks"]
+        assert sorted(fork["r_update"] - fork["r_hold"] for fork in shown) == sorted(forks.delta.tolist()), arm
+        assert all(fork["delta"] == fork["r_update"] - fork["r_hold"] for fork in shown)
+        places = [(fork["cell"], fork["k"]) for fork in shown]
         assert places == sorted(places)
-        assert columns["episodes"] == 4
-        assert len(columns["hold"]) == len(columns["update"]) == 4 * len(columns["k"])
-        assert columns["fit"][4::5].tolist() == [min(200, 50 * k) for k in columns["k"]]
-
-
-def read(columns):
-    """A part's columns as the script reads them."""
-    return {name: unpack(one) if isinstance(one, dict) and "kind" in one else one for name, one in columns.items()}
-
-
-@given(st.lists(st.floats(allow_nan=False)))
-def test_packed_numbers_come_back_to_the_last_bit(values):
-    assert unpack(pack(values, "f64")).tolist() == values
-
-
-@given(st.lists(st.floats(allow_nan=False)), st.lists(st.integers(0, 0xFFFF)))
-def test_columns_that_lie_in_one_block_come_back_to_the_last_bit(numbers, indices):
-    value = {
-        "a": [pack(numbers, "f64"), {"kind": "word", "data": "as it is"}],
-        "b": pack(indices, "u16"),
-        "c": None,
-    }
-    bundled, block = bundle(value)
-    assert json.loads(json.dumps(bundled)) == bundled
-    restored = unbundle(bundled, block)
-    assert restored["a"][0].tolist() == numbers
-    assert restored["a"][1:] == value["a"][1:]
-    assert restored["b"].tolist() == indices
-    assert restored["c"] is None
+        assert all(len(fork["hold"]) == len(fork["update"]) == 4 for fork in shown)
+        assert [fork["fit"][4] for fork in shown] == [min(200, 50 * fork["k"]) for fork in shown]
 
 
 def test_arms_stand_in_the_order_they_were_registered_in(material):
@@ -84,7 +56,6 @@ def test_arms_with_one_stream_share_it_on_the_page(material):
 
 
 def test_every_threshold_on_the_page_fires_on_the_forks_of_the_librarys(material):
-    """The page's thresholds are shortened: they must lie between the same two values."""
     score = material.score["n-200", "linear_quadratic"]
     evidence = score.evidence
     part = payload(material)["parts"][2]
@@ -96,50 +67,44 @@ def test_every_threshold_on_the_page_fires_on_the_forks_of_the_librarys(material
         seed=0,
     )
     for name, library in swept.items():
-        rows = read(part["triggers"][name]["rows"]["all_attempted"])
-        assert rows["total"].tolist() == library.total.tolist()
-        assert rows["fires"].tolist() == library.fires.tolist()
+        trigger = part["triggers"][name]
+        rows, signal = trigger["rows"]["all_attempted"], np.array(trigger["signal"])
+        assert rows["total"] == library.total.tolist()
+        assert rows["fires"] == library.fires.tolist()
         assert rows["of"] == len(library.total)
-        signal = evidence.all_attempted[name].signal
-        for row, (short, long) in enumerate(
-            zip(rows["threshold"].tolist(), library.threshold.tolist(), strict=True)
-        ):
-            assert ((signal >= short) == (signal >= long)).all()
-            assert len(repr(short)) <= len(repr(long))
-            assert rows["least"][row] == min(signal[signal >= long], default=np.inf)
-            assert (rows["reach"] >= row).sum() == library.fires[row]
+        thresholds = [float(threshold) for threshold in rows["threshold"]]
+        assert thresholds == library.threshold.tolist()
+        assert [int((signal >= threshold).sum()) for threshold in thresholds] == library.fires.tolist()
 
 
-def test_a_large_page_keeps_the_extremes_and_an_even_choice_of_thresholds(material, monkeypatch):
+def test_a_large_page_keeps_an_even_choice_of_thresholds_and_no_episodes(material, monkeypatch):
     monkeypatch.setattr(payload_module, "SMALL_PAGE", 10)
-    monkeypatch.setattr(forks_module, "EXTREMES", 3)
-    monkeypatch.setattr(thresholds, "MOST_ROWS", 6)
+    monkeypatch.setattr(payload_module, "MOST_ROWS", 6)
     score = material.score["n-10", "linear_quadratic"]
     part = payload(material)["parts"][0]
-    columns = read(part["forks"])
-    delta = columns["r_update"] - columns["r_hold"]
-    order = np.argsort(delta, kind="stable")
-    assert columns["detail"].tolist() == sorted([*order[:3], *order[-3:]])
-    assert len(columns["hold"]) == 6 * 4
+    assert not any("hold" in fork or "fit" in fork for fork in part["forks"])
     signal = score.evidence.all_attempted["residual"].signal
-    rows = read(part["triggers"]["residual"]["rows"]["all_attempted"])
+    rows = part["triggers"]["residual"]["rows"]["all_attempted"]
     assert 6 <= len(rows["total"]) < rows["of"]
-    assert rows["fires"][[0, -1]].tolist() == [24, 0]
+    assert (rows["fires"][0], rows["fires"][-1]) == (24, 0)
     best = fit_threshold(signal, score.evidence.forks.delta)
     assert rows["total"][rows["best"]] == policy_total(signal >= best, score.evidence.forks.delta)
     for threshold, total in zip(rows["threshold"], rows["total"], strict=True):
-        assert total == policy_total(signal >= threshold, score.evidence.forks.delta)
+        assert total == policy_total(signal >= float(threshold), score.evidence.forks.delta)
 
 
 def test_fired_flags_are_those_that_scoring_decided(material):
     score = material.score["n-50", "linear_quadratic"]
     part = payload(material)["parts"][1]
-    columns = read(part["forks"])
-    delta = columns["r_update"] - columns["r_hold"]
+    forks = part["forks"]
     for side, triggers in (("retained", score.triggers.retained), ("all_attempted", score.triggers.all_attempted)):
         for name, figures in triggers.items():
-            flags = np.unpackbits(unpack(part["triggers"][name]["fired"][side]))[: len(delta)] == 1
-            fired = delta[flags & ~((columns["diverged"] == 1) & (side == "retained"))]
+            flags = part["triggers"][name]["fired"][side]
+            fired = [
+                fork["delta"]
+                for fork, flag in zip(forks, flags, strict=True)
+                if flag and not (fork["diverged"] and side == "retained")
+            ]
             assert math.fsum(fired) == pytest.approx(figures.policy_total, abs=1e-12)
 
 
@@ -159,7 +124,7 @@ def test_streams_in_bins():
     found = condense(log)
     assert found["width"] == 2
     error, kl, disagreement = found["panels"]
-    heights = {name: unpack(error[name]).tolist() for name in ("low", "mean", "high")}
+    heights = {name: error[name] for name in ("low", "mean", "high")}
     assert (error["floor"], error["cap"]) == (0.0, 3.0)
     assert [heights[name][0] for name in heights] == [255, 255, 255]  # nothing was logged there
     assert [heights[name][1] for name in heights] == [LEVELS, LEVELS, LEVELS]  # 3, 3, 3
@@ -167,8 +132,8 @@ def test_streams_in_bins():
     assert error["non_finite"] == 3
     assert "mean" not in kl  # this agent logged none
     assert (disagreement["name"], disagreement["words"]) == ("disagreement", "disagreement")
-    assert unpack(found["episode_return"]).tolist() == [240.0, 240.0]
-    assert unpack(found["level"])[[0, 120]].tolist() == [0, LEVELS / 2]
+    assert found["episode_return"] == [240.0, 240.0]
+    assert (found["level"][0], found["level"][120]) == (0, LEVELS / 2)
 
 
 def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp_path):
@@ -181,15 +146,12 @@ def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp
 
     found = gather(ledgers.rewritten(small, tmp_path / "lost", lose).path, permutations=50)
     part = payload(found)["parts"][0]
-    forks = read(part["forks"])
-    ((place, broken),) = forks["broken"].items()
-    index = int(place)
+    (lost,) = [fork for fork in part["forks"] if fork["broken"]]
     # Returns are costs here: a failure is the worst there is.
     min_return = found.table.arms["n-10"]["linear_quadratic"].failure_return
-    assert (forks["k"][index], forks["r_update"][index]) == (3, min_return)
-    assert np.isnan(forks["update"][4 * index])
-    assert broken == "Counted: 1 non-finite return in UPDATE."
-    assert len(forks["k"]) == 24
+    assert (lost["k"], lost["r_update"], lost["update"][0]) == (3, min_return, None)
+    assert lost["broken"] == "Counted: 1 non-finite return in UPDATE."
+    assert len(part["forks"]) == 24
     assert part["policies"]["all_attempted"]["forks"] == 24  # a failure is attempted, and never retained
     assert part["policies"]["retained"]["forks"] < 24
     said = record(found)
@@ -205,7 +167,7 @@ def test_what_was_executed_as_registered_has_no_deviation(material):
     made = dict(said.made_with)
     assert made["device"] == ["cpu"]
     assert any(package.startswith("numpy ") for package in made["packages"])
-    assert len(said.checkpoints) == 2
+    assert len(said.checkpoints.rows) == 2
 
 
 def test_deviations_are_found_by_comparing(small, tmp_path):
@@ -257,6 +219,9 @@ def test_a_setting_that_another_mechanism_does_not_have_is_not_at_its_default():
     registration = parse(text.replace("{ steps = 200 }", "{ settings = { rate = 0.1 } }"))
     assert "mechanism.settings.share: not set → 0.5" in changed(registration, "n-10", "n-50")
     assert changed(registration, "n-10", "n-200") == ["learning rate, in units of the agent's own: 1 → 0.1"]
+    assert arm_words(registration, "n-10") == ""
+    assert arm_words(registration, "n-50") == "rehearsal as the update and a tenth of the learning rate"
+    assert arm_words(registration, "n-200") == "a tenth of the learning rate"
     assert update_words(registration) == "10 gradient steps of the model on at most the last 200 transitions"
     rate = parse(text.replace("steps = 10\n", "steps = 10\nsettings = { rate = 0.1 }\n"))
     assert update_words(rate).endswith("on at most the last 200 transitions, rate 0.1")
@@ -301,8 +266,8 @@ def test_a_flat_table_has_no_record_and_no_streams(tmp_path):
     page = payload(found)
     assert page["streams"] == []
     assert {cell["stream"] for cell in page["parts"][0]["cells"]} == {None}
-    assert np.isnan(unpack(page["parts"][0]["triggers"]["residual"]["signal"])).any()
-    assert "fit" not in page["parts"][0]["forks"]
+    assert None in page["parts"][0]["triggers"]["residual"]["signal"]
+    assert not any("fit" in fork for fork in page["parts"][0]["forks"])
 
 
 def test_streams_are_read_as_they_were_written(small, material):
@@ -311,7 +276,7 @@ def test_streams_are_read_as_they_were_written(small, material):
     shown = [one for one in payload(material)["streams"] if one == condense(log)]
     assert len(shown) == 1
     assert shown[0]["steps"] == 300
-    assert unpack(shown[0]["episode_return"]).sum() == pytest.approx(float(log["reward"].sum()), rel=1e-4)
+    assert sum(shown[0]["episode_return"]) == pytest.approx(float(log["reward"].sum()), rel=1e-4)
 
 
 def test_several_draws_of_an_update_are_one_fork_that_names_them(tmp_path):
@@ -324,10 +289,9 @@ def test_several_draws_of_an_update_are_one_fork_that_names_them(tmp_path):
     (tmp_path / "draws.toml").write_text(text)
     material = gather(run(tmp_path / "draws.toml", tmp_path / "study").path, permutations=20)
     (part,) = payload(material)["parts"]
-    forks = read(part["forks"])
-    assert len(forks["k"]) == 8
-    assert forks["draws"] == 3
-    for update, draws in zip(forks["r_update"], forks["drawn"].reshape(-1, 3), strict=True):
-        assert update == pytest.approx(sum(draws) / 3, rel=1e-4)
+    assert len(part["forks"]) == 8
+    for fork in part["forks"]:
+        assert len(fork["draws"]) == 3
+        assert fork["r_update"] == pytest.approx(sum(fork["draws"]) / 3, rel=1e-4)
     assert record(material).draws == 3
     assert record(material).deviations == []

@@ -15,9 +15,8 @@ from scipy import stats
 
 import worldfork as wf
 from worldfork.analysis.present.page import gather, render
-from worldfork.analysis.present.page.deployments import deployments as on_the_page
-from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.render import markdown, plain
+from worldfork.analysis.present.strips import axis_of
 from worldfork.analysis.present.summary import of_deployment
 from worldfork.analysis.present.tables import all_tables
 from worldfork.analysis.present.tables.deployments import deployments, forecasts
@@ -426,10 +425,8 @@ def test_a_diverged_deployment_is_named_and_the_others_stay_readable(
     for name in ("never", "coin", "matched", "periodic", "residual"):
         for head in ("updates", "over never", "return", "gradient steps"):
             assert rows[1][name][head] == rows[0][name][head]
-    material = Material(open_ledger(study), dataclasses.replace(score, deployment={TASK: scored}))
-    (shown,) = on_the_page(material)
-    assert max(abs(shown.axis.low), abs(shown.axis.high)) < 100
-    assert len(shown.diverged) == 1
+    axis = axis_of(deployments({TASK: scored}).strips)
+    assert max(abs(axis.low), abs(axis.high)) < 100
 
 
 def test_a_deployment_without_a_finite_return_has_diverged(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,13 +492,11 @@ def test_no_line_of_the_screen_breaks_within_an_interval(score: wf.Score, width:
     assert sum(line.count("[") for line in rows) >= 3
 
 
-def test_the_ledgers_forecast_is_a_mark_on_the_line_of_its_policy(study: Study, score: wf.Score) -> None:
-    (shown,) = on_the_page(Material(open_ledger(study), score))
-    assert [policy.name for policy in shown.policies] == [
-        name for name in best_first(score.deployment[TASK]) if name != "never" and name not in shown.silent
-    ]
-    for policy in shown.policies:
-        assert policy.strip.forecast == policy.outcome.ledger_value
+def test_the_ledgers_forecast_is_a_mark_on_the_line_of_its_policy(score: wf.Score) -> None:
+    table = deployments({TASK: score.deployment[TASK]})
+    for (_, name, *_), strip in zip(table.rows, table.strips, strict=True):
+        if name != "never":
+            assert strip.forecast == score.deployment[TASK].policies[name].ledger_value
 
 
 @pytest.mark.parametrize("width", [80, 240])

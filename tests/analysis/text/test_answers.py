@@ -8,7 +8,8 @@ import pytest
 
 import worldfork as wf
 from worldfork.analysis.present.text.answers import answer, corrected
-from worldfork.analysis.present.text.arms import contrast_answer, contrast_summary
+from worldfork.analysis.present.text.arms import contrast_summary
+from worldfork.analysis.present.text.formatting import estimate
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score.undefined import Estimands
 
@@ -116,8 +117,9 @@ def test_there_is_one_count_of_candidates_read_or_not():
 
 def test_the_sentence_names_size_and_scale():
     said = only(score(lambda c, k: -30.0 - c))
-    assert said.sentence.startswith("Updating every time hurts (resolved): -33.5 [")
-    assert "-34% of the 100 that the frozen model returned" in said.sentence
+    assert said.lead == "Updating every time hurts (resolved)"
+    assert said.size.startswith("-33.5 [")
+    assert "-34% of the 100 that the frozen model returned" in said.size
     assert said.helped_words == "Updating helped at 0% of the decision points"
 
 
@@ -144,14 +146,13 @@ def test_arms_are_told_apart_in_one_sentence(slow, words):
     ((pair, tasks),) = scored.contrasts.items()
     attempted = {task: sides.all_attempted for task, sides in tasks.items()}
     both = first, second = tuple(pair.split(" - "))
-    answers = [contrast_answer(both, task, one) for task, one in attempted.items()]
     more = (first == "fast") == (words == "cost")
     (task,) = attempted
-    assert contrast_summary(both, answers, attempted) == (
+    assert contrast_summary(both, attempted) == (
         f"Updates {words} {'more' if more else 'less'} with {first} than with {second} on {task} (resolved)."
     )
-    sized = contrast_summary(both, answers, attempted, sized=True)
-    assert sized.endswith(f"(resolved): {answers[0].difference} return per episode.")
+    sized = contrast_summary(both, attempted, sized=True)
+    assert sized.endswith(f"(resolved): {estimate(attempted[task])} return per episode.")
 
 
 def test_what_was_corrected_is_said():

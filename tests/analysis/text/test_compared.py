@@ -3,17 +3,15 @@
 import pytest
 from swept import GRID, arms, scored
 
-from worldfork.analysis.present.text.arms import ContrastAnswer, PairSummary, contrast_headlines, summarise_pairs
+from worldfork.analysis.present.text.arms import PairSummary, contrast_headlines, summarise_pairs
 
 MORE = "Updates are worth more with {} than with {} on walker (leaning): +{} return per episode."
 
 
 def pair(later, earlier, *, size=None):
     """A pair of which the later arm is worth more by `size`, or can not be told apart."""
-    grade = "unresolved" if size is None else "leaning"
-    said = ContrastAnswer(later, earlier, "walker", grade, f"+{size}", "")
     sentence = "Alike." if size is None else MORE.format(later, earlier, size)
-    return PairSummary(later, earlier, sentence, {"walker": said})
+    return PairSummary(later, earlier, sentence, ["walker"], {} if size is None else {"walker": f"+{size}"})
 
 
 def test_arms_that_differ_alike_share_a_sentence_where_they_are_many():

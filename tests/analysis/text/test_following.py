@@ -127,14 +127,14 @@ def test_the_best_of_many_that_correction_does_not_leave_is_no_advice():
     said = followed_answer("walker", task(kl=by_chance, always=gained(-30.0, 10.0, "resolved")))
     assert (said.verdict, said.policy, said.grade) == ("unresolved", "kl", "leaning")
     assert said.sentence == (
-        "Not resolved. kl returned more than never updating, as one of 2 policies may by chance: +8.0 [+1.0, "
-        "+15.0] return per episode, +4% of the 200.0 without any update. always (resolved) returned less than "
-        "never."
+        "On walker no policy is shown to beat never updating; always (resolved) cost return. kl returned more than "
+        "never updating, as one of 2 policies may by chance: +8.0 [+1.0, +15.0] return per episode, +4% of the "
+        "200.0 without any update."
     )
     assert said.certainty.startswith(
         "Not certain: the exact test gives p .030 and Student's t .700, corrected over 2"
     )
-    assert said.advice == "No advice yet."
+    assert said.advice == "Leave the model frozen, or test kl on other checkpoints."
     # Where another returned more and is told from never even less, the leaning ones are named all the same.
     higher = task(periodic=gained(9.0, 20.0, "unresolved"), kl=by_chance, adwin=by_chance)
     said = followed_answer("walker", higher)
@@ -151,9 +151,10 @@ def test_where_nothing_can_be_told_apart_the_best_is_named_and_what_could_be_fou
     said = followed_answer("walker", one)
     assert (said.verdict, said.policy) == ("unresolved", "residual")
     assert said.sentence.startswith(
-        "Not resolved. The best of 2 policies is residual; its difference from never updating is unresolved: -4.0 ["
+        "On walker no policy is shown to beat never updating. The best of 2 policies is residual; its difference "
+        "from never updating is unresolved: -4.0 ["
     )
-    assert said.advice == "No advice yet."
+    assert said.advice == "Leave the model frozen until a policy is shown to return more."
     assert "8 checkpoints find a difference of 30.0 four times in five" in said.certainty
 
 
@@ -161,7 +162,18 @@ def test_a_policy_that_hurts_is_named_even_where_the_best_is_unresolved():
     one = task(always=gained(-90.0, 20.0, "resolved"), residual=gained(-4.0, 20.0, "unresolved"))
     said = followed_answer("walker", one)
     assert said.verdict == "unresolved"
-    assert said.sentence.endswith("always (resolved) returned less than never.")
+    assert said.sentence.startswith(
+        "On walker no policy is shown to beat never updating; always (resolved) cost return. The best of 2"
+    )
+
+
+def test_many_policies_that_hurt_are_counted_with_what_they_cost():
+    worse = {f"w{number}": gained(-20.0 - number, 5.0, "resolved") for number in range(6)}
+    said = followed_answer("walker", task(**worse, residual=gained(-4.0, 20.0, "unresolved")))
+    assert said.sentence.startswith(
+        "On walker no policy is shown to beat never updating; 6 policies (6 resolved) cost 20.0 to 25.0 return per "
+        "episode. The best of 7"
+    )
 
 
 def test_policies_that_never_fired_are_named_or_counted():

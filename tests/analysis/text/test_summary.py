@@ -9,7 +9,7 @@ import pytest
 
 import worldfork as wf
 from worldfork.analysis.present.render import csv, html, markdown, plain
-from worldfork.analysis.present.table import Column, Heading, Paragraph, Table, Toned
+from worldfork.analysis.present.table import Cell, Column, Heading, Paragraph, Table
 from worldfork.analysis.present.tables import all_tables, choose
 from worldfork.errors import WorldforkError
 from worldfork.registration import read
@@ -111,7 +111,7 @@ TABLE = Table(
         Column("verdict", words=True),
     ),
     (
-        ("Candidates", "residual-of-the-longest-name-there-is", "-1.5", "[-2.0, -1.0]", Toned("yes", "good")),
+        ("Candidates", "residual-of-the-longest-name-there-is", "-1.5", "[-2.0, -1.0]", Cell("yes", "good")),
         ("References", "clock", "+1.0", "[+0.5, +1.5]", "no"),
     ),
     keys=2,
@@ -123,10 +123,10 @@ TABLE = Table(
 def test_html_escapes_text_and_marks_terms_tones_and_minus_signs():
     page = html(TABLE)
     assert "Gained &lt;per deployment&gt;." in page
-    assert '<td class="left good">yes</td>' in page
+    assert '<td class="left good" data-head="verdict">yes</td>' in page
     assert "\N{MINUS SIGN}1.5" in page
     assert re.search(r'<span class="term" tabindex="0" data-means="[^"]+">gained</span>', page)
-    assert '<th scope="rowgroup" colspan="4">Candidates</th>' in page
+    assert '<tr class="group"><th scope="rowgroup" colspan="4">Candidates</th></tr>' in page
     assert "Never fired: kl." in page
     assert (
         html(Paragraph("<b>", lead="& so", tone="bad")) == '<p><strong class="bad">&amp; so</strong>&lt;b&gt;</p>'

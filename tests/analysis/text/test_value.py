@@ -207,8 +207,9 @@ def test_each_number_of_trials_is_best_at_lower_prices_than_the_one_below_it(tas
 
 def test_curves_and_prices_are_drawn_for_every_task(score):
     curve, price = wf.plot.curve(score), wf.plot.price(score)
-    assert [len(axes.lines[0].get_xdata()) for axes in curve.axes] == [8, 4]
-    assert [label.get_text() for label in price.axes[0].get_yticklabels()] == [
+    places = tables.curve({("", ""): score["cartpole"]}).rows
+    assert len(curve.axes[0].get_yticklabels()) == len(places)
+    assert [label.get_text().split()[0] for label in price.axes[0].get_yticklabels()] == [
         "always",
         "residual",
         "noise",

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from worldfork.analysis.present.table import Block, Column, Heading, Paragraph, Table, Toned
-from worldfork.analysis.present.text.formatting import minus
+from worldfork.analysis.present.strips import Axis, Strip, axis_of
+from worldfork.analysis.present.table import Block, Cell, Column, Heading, Paragraph, Table
+from worldfork.analysis.present.text.formatting import defined, minus
 from worldfork.analysis.present.text.terms import TERMS
+from worldfork.analysis.score.undefined import Interval
 
 if TYPE_CHECKING:
     import rich.table
@@ -67,10 +69,11 @@ def csv(table: Table) -> str:
     return buffer.getvalue()
 
 
-def html(block: Block) -> str:
-    """Return the block for a page or a notebook, with no script and no style of its own.
+def html(block: Block, *, charts: bool = False) -> str:
+    """Return the block for a notebook, or with `charts` for a page that has their style; no script is in it.
 
-    Cells of words have the class `left`, toned ones `good`, `bad` or `open`; a head with a definition is a `term`.
+    Cells of words have the class `left`, toned ones `good`, `bad` or `open`; a word with a definition is a `term`.
+    Numbers keep every digit in <data>. Each cell names its column, for screens that set a row over several lines.
     """
     match block:
         case Heading(text):
@@ -80,33 +83,53 @@ def html(block: Block) -> str:
             names = "faint" if block.faint else "" if block.lead else block.tone
             return f"<p{_class(names)}>{lead}{_in_html(block.text)}</p>"
         case Table():
-            return _html_table(block)
+            return _html_table(block if charts else dataclasses.replace(block, strips=()))
 
 
 def _html_table(table: Table) -> str:
     caption = f"<caption>{_in_html(table.caption)}</caption>" if table.caption else ""
+    axis = axis_of(table.strips) if table.strips else None
     columns = range(table.grouped, len(table.layout))
-    heads = "".join(
-        f'<th scope="col"{_class(_side(table, index))}>{_head(table.layout[index])}</th>' for index in columns
-    )
-    rows: list[str] = []
-    group = None
-    for row in table.rows:
+    heads = [f'<th scope="col"{_class(_side(table, index))}>{_head(table.layout[index])}</th>' for index in columns]
+    drawn_at = table.keys - table.grouped
+    if axis is not None:
+        heads.insert(drawn_at, f'<th class="wide">{axis_line(axis)}</th>')
+    across, rows, group = len(heads), [], None
+    for place, row in enumerate(table.rows):
         if table.grouped and row[0] != group:
             group = row[0]
-            rows.append(f'<tr><th scope="rowgroup" colspan="{len(columns)}">{_in_html(group)}</th></tr>')
-        cells = [_html_cell(table, index, row[index]) for index in range(table.grouped, len(row))]
+            term = _explained(_in_html(group), group.note if isinstance(group, Cell) else "")
+            rows.append(f'<tr class="group"><th scope="rowgroup" colspan="{across}">{term}</th></tr>')
+        cells = [_html_cell(table, index, row[index]) for index in columns]
+        if axis is not None:
+            cells.insert(drawn_at, f'<td class="wide">{strip(axis, table.strips[place])}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     if table.folded:
-        rows.append(f'<tr><td class="left" colspan="{len(columns)}">{_in_html(table.folded)}</td></tr>')
-    return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        rows.append(
+            f'<tr class="group"><td class="left wrap" colspan="{across}">{_in_html(table.folded)}</td></tr>'
+        )
+    body = f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f"<table{_class('strips' if axis else '')}>{caption}{body}</table>"
 
 
-def _html_cell(table: Table, index: int, cell: str) -> str:
-    tone = cell.tone if isinstance(cell, Toned) else ""
+def _html_cell(table: Table, index: int, text: str) -> str:
+    cell = text if isinstance(text, Cell) else Cell(text)
+    shown = re.sub(r"(?<=\[)[^]]*", lambda inside: inside[0].replace(" ", "\N{NO-BREAK SPACE}"), _in_html(cell))
+    if cell.values:
+        shown = f'<data value="{escape(" ".join(map(repr, map(float, cell.values))))}">{shown}</data>'
+    if cell.tone == "badge":
+        shown = f'<span class="grade {cell}" tabindex="0" data-means="{escape(cell.note)}">{shown}</span>'
+    elif cell.link:
+        shown = f'<a href="{escape(cell.link)}">{shown}</a>'
+    else:
+        shown = _explained(shown, cell.note)
+    tone = "" if cell.tone == "badge" else cell.tone
     if index < table.keys:
-        return f'<th scope="row"{_class(tone)}>{_in_html(cell)}</th>'
-    return f"<td{_class(' '.join(filter(None, (_side(table, index), tone))))}>{_in_html(cell)}</td>"
+        return f'<th scope="row"{_class(tone)}>{shown}</th>'
+    long = "wrap" if len(cell) > LONG and not cell.values else ""
+    names = [_side(table, index), tone, long, "" if cell else "empty"]
+    head = escape(table.heads[index], quote=True)
+    return f'<td{_class(" ".join(filter(None, names)))} data-head="{head}">{shown}</td>'
 
 
 def _side(table: Table, index: int) -> str:
@@ -115,10 +138,57 @@ def _side(table: Table, index: int) -> str:
 
 
 def _head(column: Column) -> str:
-    if not column.term:
-        return _in_html(column.head)
-    means = escape(TERMS[column.term])
-    return f'<span class="term" tabindex="0" data-means="{means}">{_in_html(column.head)}</span>'
+    return _explained(_in_html(column.head), TERMS[column.term] if column.term else "")
+
+
+def _explained(shown: str, note: str) -> str:
+    """Return HTML that says more by pointer and by keyboard."""
+    return f'<span class="term" tabindex="0" data-means="{escape(note)}">{shown}</span>' if note else shown
+
+
+def strip(axis: Axis, drawn: Strip) -> str:
+    """Return places on a line, in per cent of its width: a chart without a script. The numbers stand beside it."""
+    mean = defined(drawn.mean)
+    parts = [_mark("zero", axis, 0.0)]
+    if interval := defined(drawn.chance_interval):
+        parts += [_bar("band", axis, interval), _mark("chance", axis, defined(drawn.chance))]
+    if mean is not None and axis.beyond(mean):
+        parts.append(
+            _mark(
+                "arrow",
+                axis,
+                mean,
+                "\N{BLACK LEFT-POINTING TRIANGLE}" if mean < 0 else "\N{BLACK RIGHT-POINTING TRIANGLE}",
+            )
+        )
+    else:
+        parts += [_bar("thin", axis, defined(drawn.student_t)), _bar("thick", axis, defined(drawn.bootstrap))]
+        parts += [_mark("checkpoint", axis, value) for value in drawn.dots if not axis.beyond(value)]
+        forecast = defined(drawn.forecast)
+        parts.append("" if forecast is None or axis.beyond(forecast) else _mark("forecast", axis, forecast))
+        parts.append(_mark(f"mean {drawn.kind}".strip(), axis, mean))
+    return f'<span class="strip{" tall" if drawn.checkpoints else ""}" aria-hidden="true">{"".join(parts)}</span>'
+
+
+def _mark(name: str, axis: Axis, value: float | None, text: str = "") -> str:
+    return "" if value is None else f'<i class="{name}" style="left:{axis.at(value):.2f}%">{text}</i>'
+
+
+def _bar(name: str, axis: Axis, ends: Interval | None) -> str:
+    return "" if ends is None else f'<i class="{name}" style="{place(axis, *ends)}"></i>'
+
+
+def place(axis: Axis, low: float, high: float) -> str:
+    """Return the style of a bar from one value to another."""
+    left, right = axis.at(low), axis.at(high)
+    return f"left:{left:.2f}%;width:{max(0.4, right - left):.2f}%"
+
+
+def axis_line(axis: Axis) -> str:
+    """Return the labelled ticks of a line."""
+    named = [(tick, "minor" if axis.minor(tick) else "", minus(f"{tick:,.10g}")) for tick in axis.ticks]
+    ticks = [f'<b{_class(name)} style="left:{axis.at(tick):.2f}%">{text}</b>' for tick, name, text in named]
+    return f'<span class="strip ticks" aria-hidden="true">{"".join(ticks)}</span>'
 
 
 def _class(names: str) -> str:
@@ -129,7 +199,8 @@ def _in_html(text: str) -> str:
     return escape(minus(text))
 
 
-COLOURS = {"good": "green", "bad": "red", "open": "yellow", "": ""}
+LONG = 24  # characters of words that a cell of a page breaks
+COLOURS = {"good": "green", "bad": "red", "open": "yellow", "badge": "", "": ""}
 GAP = 2  # between two columns of a screen
 NARROW_KEY = 26  # a name is broken at its hyphens beyond this where a screen has no room for the row
 
@@ -240,7 +311,7 @@ def _on_screen(table: Table) -> "rich.table.Table":
         if table.grouped and row[0] != group:
             group = row[0]
             drawn.add_row(Text(group, style="dim"))
-        cells = [Text(cell, style=COLOURS[cell.tone] if isinstance(cell, Toned) else "") for cell in row]
+        cells = [Text(cell, style=COLOURS[cell.tone] if isinstance(cell, Cell) else "") for cell in row]
         if table.grouped:
             cells = [Text.assemble("  ", cells[1]), *cells[2:]]
         drawn.add_row(*cells)

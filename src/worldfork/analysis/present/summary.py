@@ -20,10 +20,18 @@ from worldfork.analysis.present.tables import (
 )
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.text.answers import MANY, answer, corrected, detectable, read_as
-from worldfork.analysis.present.text.arms import arms_of, changed, contrast_answer, contrast_summary
+from worldfork.analysis.present.text.arms import (
+    arms_of,
+    changed,
+    contrast_summary,
+    contrast_words,
+    dose_means,
+    noise_words,
+    sweep_words,
+    window_means,
+)
 from worldfork.analysis.present.text.deployments import deployment_words, followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
-from worldfork.analysis.present.text.sweeps import dose_means, noise_words, sweep_words
 from worldfork.analysis.present.text.value import curve_lead, curve_words, price_words, skew_words, trial_words
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import TaskDeployment
@@ -109,22 +117,28 @@ def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
             if settings := "; ".join(changed(score.registration, names[1], names[0])):
                 yield Paragraph(f"{later} instead of {earlier}: {settings}", faint=True)
         attempted = {task: both.all_attempted for task, both in tasks.items()}
-        answers = [contrast_answer(arms, task, contrast) for task, contrast in attempted.items()]
-        yield Paragraph("", lead=contrast_summary(arms, answers, attempted))
-        yield from (Paragraph(contrast.sentence) for contrast in answers)
+        yield Paragraph("", lead=contrast_summary(arms, attempted))
+        yield from (Paragraph(contrast_words(arms, task, contrast)) for task, contrast in attempted.items())
         if verbose:
             yield design.arms(dataclasses.replace(score, contrasts={pair: tasks})).without("Arms")
 
 
-def _sweeps(score: Score) -> Iterator[Block]:
-    """Yield what the arms say together that differ in one number; nothing where none do."""
+def sweeps(score: Score) -> Iterator[tuple[str, str, Table]]:
+    """Yield a heading, a sentence and a table for each number in which arms differ; nothing where none do."""
     if words := sweep_words("number of gradient steps", dose_means(score.doses)):
-        yield Heading("Dose by dose")
-        yield Paragraph(f"{words} {SWEPT.format('doses')}")
+        yield "Dose by dose", words, design.doses(score.doses, score.arms)
+    if words := sweep_words("window", window_means(score)):
+        yield "Window by window", words, design.windows(score)
     if score.noises:
-        yield Heading("Noise by noise")
-        yield dataclasses.replace(design.noises(score.noises), caption="")
-        yield Paragraph(f"{noise_words(score.noises)} {SWEPT.format('noises')}")
+        yield "Noise by noise", noise_words(score.noises), design.noises(score.noises)
+
+
+def _sweeps(score: Score) -> Iterator[Block]:
+    for heading, words, table in sweeps(score):
+        yield Heading(heading)
+        if table.label == "noises":
+            yield dataclasses.replace(table, caption="")
+        yield Paragraph(f"{words} {SWEPT.format(table.label)}")
 
 
 def _overview(scores: Scores) -> Iterator[Block]:
@@ -139,9 +153,7 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     yield Heading(name)
     yield Paragraph(f": {verdict.size}", lead=verdict.lead, tone=verdict.tone)
     yield Paragraph(f" {verdict.advice.certainty}", lead=verdict.advice.what)
-    if lead := curve_lead(score):
-        yield Paragraph(f" {curve_words(score)}", lead=lead)
-    yield from (Paragraph(words) for words in (trial_words(score), price_words(score)) if words)
+    yield from value_words(score)
     if verdict.triggers:
         yield Paragraph(f"{verdict.triggers} {verdict.not_beaten}".rstrip())
     yield Paragraph(
@@ -168,6 +180,13 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
         if exempt := score.divergence.off_in:
             more = f" and {plural(len(exempt) - EXEMPT, 'more cell')}" if len(exempt) > EXEMPT else ""
             yield Paragraph(f"No divergence rule in {'; '.join(exempt[:EXEMPT])}{more}.", faint=True)
+
+
+def value_words(score: TaskScore) -> Iterator[Paragraph]:
+    """Yield where updates pay, what a trial is worth, and at which price of an update which policy is best."""
+    if lead := curve_lead(score):
+        yield Paragraph(f" {curve_words(score)}", lead=lead)
+    yield from (Paragraph(words) for words in (trial_words(score), price_words(score)) if words)
 
 
 def _of_task(table: Table, caption: str) -> Table:

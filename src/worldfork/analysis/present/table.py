@@ -8,24 +8,32 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
+from worldfork.analysis.present.strips import Strip
+
 R = TypeVar("R")
-Tone = Literal["good", "bad", "open", ""]
+Tone = Literal["good", "bad", "open", "badge", ""]  # a badge is a grade of evidence
 
 
-class Toned(str):
-    """Text of a cell that a medium with colours may colour: good, bad, or open.
+class Cell(str):
+    """Text of a cell, with what a medium may add: a colour, all digits, an explanation, a link.
 
-    >>> Toned("yes", "good"), Toned("yes", "good").tone
-    ('yes', 'good')
+    >>> cell = Cell("-5.7", values=(-5.703,))
+    >>> cell, cell.values, cell.tone
+    ('-5.7', (-5.703,), '')
     """
 
     tone: Tone
+    values: tuple[float, ...]  # the numbers that it shows, with every digit
+    note: str  # why a figure is undefined, or what a word means here
+    link: str
 
-    def __new__(cls, text: str, tone: Tone) -> "Toned":
-        """Return `text` with its tone."""
-        toned = super().__new__(cls, text)
-        toned.tone = tone
-        return toned
+    def __new__(
+        cls, text: str, tone: Tone = "", *, values: tuple[float, ...] = (), note: str = "", link: str = ""
+    ) -> "Cell":
+        """Return `text` with what goes with it."""
+        cell = super().__new__(cls, text)
+        cell.tone, cell.values, cell.note, cell.link = tone, values, note, link
+        return cell
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +55,8 @@ class Table:
     """Caption, columns and rows; the first `keys` columns say what a row is about.
 
     In a `grouped` table the first column is a heading of the rows that share it. `folded` stands below the rows and
-    says which others were left out, as policies that never fired.
+    says which others were left out, as policies that never fired. `strips` are the charts of the rows, one each,
+    for a medium that can draw.
 
     >>> from worldfork.analysis.present.render import markdown
     >>> print(markdown(Table("effects", "Mean dR.", ("Task", "mean"), (("walker-walk", "-5.7"),))))
@@ -66,6 +75,7 @@ class Table:
     keys: int = 1
     grouped: bool = False
     folded: str = ""
+    strips: Sequence[Strip] = ()
 
     @classmethod
     def of(
@@ -75,6 +85,7 @@ class Table:
         keys: Sequence[str],
         records: Iterable[tuple[Sequence[str], R, int]],
         columns: Sequence[tuple[str | Column, Callable[[R, int], str]]],
+        strip: Callable[[R], Strip] | None = None,
     ) -> "Table":
         """Return a table with a row per record: its keys, and a cell of every column.
 
@@ -84,14 +95,17 @@ class Table:
             keys: heads of the columns that say what a row is about.
             records: the keys of a row, the record that its cells are made from, and the decimals of its numbers.
             columns: a head, and the function of record and decimals that makes its cell.
+            strip: the function that makes a row's chart.
 
         >>> means = [(("walker",), -5.7, 2), (("cheetah",), 3.1, 1)]
         >>> columns = [("mean", lambda mean, digits: f"{mean:.{digits}f}")]
         >>> Table.of("means", "Mean dR.", ["Task"], means, columns).rows
         (('walker', '-5.70'), ('cheetah', '3.1'))
         """
-        rows = [(*key, *(cell(record, digits) for _, cell in columns)) for key, record, digits in records]
-        return cls(label, caption, [*keys, *(head for head, _ in columns)], rows, keys=len(keys))
+        listed = list(records)
+        rows = [(*key, *(cell(record, digits) for _, cell in columns)) for key, record, digits in listed]
+        strips = [strip(record) for _, record, _ in listed] if strip else []
+        return cls(label, caption, [*keys, *(head for head, _ in columns)], rows, keys=len(keys), strips=strips)
 
     def __post_init__(self) -> None:
         columns = tuple(Column(column) if isinstance(column, str) else column for column in self.columns)
@@ -114,7 +128,13 @@ class Table:
 
     def without(self, *heads: str) -> "Table":
         """Return the table without these columns, and with as many fewer keys."""
-        kept = [index for index, head in enumerate(self.heads) if head not in heads]
+        return self._of_columns([index for index, head in enumerate(self.heads) if head not in heads])
+
+    def brief(self) -> "Table":
+        """Return the table without its optional columns."""
+        return self._of_columns([index for index, column in enumerate(self.layout) if not column.optional])
+
+    def _of_columns(self, kept: Sequence[int]) -> "Table":
         return dataclasses.replace(
             self,
             columns=[self.layout[index] for index in kept],

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from worldfork import registry
 from worldfork.analysis.read.prefork import Prefork
 from worldfork.errors import WorldforkError
+from worldfork.randomness import Event
 from worldfork.triggers import Answer, Asked, Segment, Trigger, draw_event, feed
 from worldfork.triggers.feeding import naming
 
@@ -320,7 +321,7 @@ def _answers(
     """Return what a trigger answers on each deployment: as a copy has it, or else fed. Arms on one stream are fed
     the same: a detector that reads thousands of steps does so once."""
     answers: dict[int, Sequence[Answer]] = {}
-    distinct: dict[tuple[object, ...], list[int]] = {}
+    distinct: dict[tuple[Event, tuple[object, ...]], list[int]] = {}
     for place, each in enumerate(deployments):
         stored = stored_answers(each.prefork, each.index, name, trigger, seed=seed)
         if stored is not None:
@@ -328,8 +329,8 @@ def _answers(
             continue
         cell = each.prefork.cells[each.index]
         event = draw_event(name, task=each.prefork.task, cell=cell, seed=seed)
-        distinct.setdefault((event, *each.content), []).append(place)
-    for (event, *_), places in distinct.items():
+        distinct.setdefault((event, each.content), []).append(place)
+    for (event, _), places in distinct.items():
         first = deployments[places[0]]
         cell = first.prefork.cells[first.index]
         answers |= dict.fromkeys(places, feed(trigger, first.segments, cell=cell, event=event))

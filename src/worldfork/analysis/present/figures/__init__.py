@@ -8,17 +8,15 @@ Without `arm` the first arm is drawn; without `task` every task of it, one row o
 
 from worldfork.analysis.present.figures.diagram import ledger
 from worldfork.analysis.present.figures.drawing import Drawing
-from worldfork.analysis.present.figures.effects import arms, contraction, effects
-from worldfork.analysis.present.figures.policies import deployment, followed, policies
+from worldfork.analysis.present.figures.forks import arms, contraction, policies
+from worldfork.analysis.present.figures.rows import curve, effects, followed, price
 from worldfork.analysis.present.figures.saving import write_figures
-from worldfork.analysis.present.figures.value import curve, price
 
 __all__ = [
     "Drawing",
     "arms",
     "contraction",
     "curve",
-    "deployment",
     "effects",
     "followed",
     "ledger",

@@ -8,8 +8,7 @@ from typing import Final
 
 from worldfork.analysis.present.figures.diagram import ledger
 from worldfork.analysis.present.figures.drawing import Drawing
-from worldfork.analysis.present.figures.effects import contraction
-from worldfork.analysis.present.figures.policies import policies
+from worldfork.analysis.present.figures.forks import contraction, policies
 from worldfork.analysis.score import Score
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files

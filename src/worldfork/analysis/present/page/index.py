@@ -6,15 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.page import Page, environment, page_name, policy, render, script, style
-from worldfork.analysis.present.page.view import Axis, Strip, axis, parts
+from worldfork.analysis.present.page.view import parts
+from worldfork.analysis.present.strips import Strip
+from worldfork.analysis.present.table import Cell, Table
 from worldfork.analysis.present.text.answers import MANY, VERBS, Answer, read_as
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs
 from worldfork.analysis.present.text.deployments import followed_answer
-from worldfork.analysis.present.text.formatting import digits_for
+from worldfork.analysis.present.text.formatting import digits_for, number, percent, span
 from worldfork.analysis.score.effects import Effect
+from worldfork.analysis.score.undefined import Figure, Undefined
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import is_archive, nearest_study
 from worldfork.ledger.recorded import is_recorded
@@ -33,16 +37,6 @@ class Verdict:
     name: str
     answer: Answer
     effect: Effect  # over all attempted forks
-
-    @property
-    def digits(self) -> int:
-        """Decimals of the mean."""
-        return digits_for(self.effect)
-
-    @property
-    def strip(self) -> Strip:
-        """The mean with its interval."""
-        return Strip(mean=self.effect.mean, student_t=self.effect.student_t)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,9 +100,33 @@ class Comparison:
     others: Sequence[tuple[Line, Verdict]]  # leaning or not resolved
 
     @property
-    def axis(self) -> Axis:
-        """A line for those that are resolved."""
-        return axis(verdict.strip for _, verdict in self.rows)
+    def table(self) -> Table:
+        """Those that are resolved, on one line; each leads to the page of its study."""
+        return Table.of(
+            self.task,
+            f"{self.task}: {len(self.rows)} resolved. Dot and line: mean dR with its Student-t 95% interval over "
+            "checkpoints.",
+            ("study", "arm"),
+            [
+                (
+                    (Cell(line.name, link=quote(line.address)), verdict.arm if verdict.arm != line.name else ""),
+                    verdict,
+                    digits_for(verdict.effect),
+                )
+                for line, verdict in self.rows
+            ],
+            [
+                ("mean dR", lambda verdict, digits: number(verdict.effect.mean, digits)),
+                ("Student-t 95%", lambda verdict, digits: span(verdict.effect.student_t, digits)),
+                ("of frozen", lambda verdict, _: _share(verdict.answer.scale.of_frozen)),
+                ("checkpoints", lambda verdict, _: str(verdict.effect.clusters)),
+            ],
+            strip=lambda verdict: Strip(mean=verdict.effect.mean, student_t=verdict.effect.student_t),
+        )
+
+
+def _share(share: Figure) -> str:
+    return "" if isinstance(share, Undefined) else percent(share)
 
 
 def index_line(material: Material, page: Path, *, index: Path, name: str = "") -> Line:

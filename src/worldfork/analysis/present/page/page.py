@@ -1,8 +1,8 @@
 """The page: one HTML file that opens from disk, asks the network for nothing, and keeps every text a text.
 
-The template (`files/page.html`) prints what is to be read; the scripts beside it draw what is to be handled, from
-one JSON value (`payload`). Jinja escapes whatever comes from a registration or a table; marked safe are only the
-package's own style and script, tables that `render.html` has escaped, and JSON that `embed` has made harmless.
+The templates (`files/*.html`) say where the sentences and tables of `text` and `tables` stand; the scripts there
+draw what is to be handled, from one JSON value (`payload`). Jinja escapes whatever comes from a registration or a
+table; marked safe are only the package's own style and script, and tables that `render.html` has escaped.
 """
 
 import base64
@@ -10,36 +10,50 @@ import dataclasses
 import functools
 import hashlib
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
+from markupsafe import Markup, escape
 
 from worldfork.analysis.present import render as media
-from worldfork.analysis.present.page import arms, filters, sections, view
-from worldfork.analysis.present.page.deployments import deployments
-from worldfork.analysis.present.page.forks import SMALL_PAGE
+from worldfork.analysis.present import tables
+from worldfork.analysis.present.page import sections, view
+from worldfork.analysis.present.page.deployments import panels
 from worldfork.analysis.present.page.material import Material, gather
-from worldfork.analysis.present.page.packing import bundle
-from worldfork.analysis.present.page.payload import embed, payload, size
+from worldfork.analysis.present.page.payload import (
+    SIDES,
+    SMALL_PAGE,
+    compressed,
+    payload,
+    size,
+    threshold_permutations,
+)
 from worldfork.analysis.present.page.record import record
-from worldfork.analysis.present.page.thresholds import SIDES, threshold_permutations
 from worldfork.analysis.present.page.videos import replay_command, videos
-from worldfork.analysis.present.tables import all_tables
+from worldfork.analysis.present.summary import sweeps
+from worldfork.analysis.present.table import Block, Paragraph, Table
+from worldfork.analysis.present.tables import design, effects
+from worldfork.analysis.present.tables.deployments import deployments as followed_policies
+from worldfork.analysis.present.tables.deployments import orders
+from worldfork.analysis.present.text import value
 from worldfork.analysis.present.text.answers import corrected, predictions_answered, read_as
+from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs, why_compared
+from worldfork.analysis.present.text.deployments import followed_answer, forecast_words
+from worldfork.analysis.present.text.formatting import minus, number
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import triggers_everywhere
-from worldfork.analysis.present.text.value import CROSSING_CAVEAT, CURVE_CAVEAT
 from worldfork.analysis.read.files import encode
 from worldfork.analysis.read.frames import flat_frame
 from worldfork.analysis.read.ledger import Source
 from worldfork.analysis.score import Score
+from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.undefined import settle
+from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.archive import is_archive, locate, name_of
-from worldfork.ledger.pretraining import Seed
 from worldfork.ledger.store import Study
 from worldfork.version import __version__
 
@@ -111,55 +125,110 @@ def page_name(ledger: Path) -> str:
 def render(material: Material, *, version: str | None = None, index: str = "") -> Page:
     """Return the page. `index` is the address of the index that links it, where there is one. A live page carries
     the `version` it shows and asks its server whether there is another."""
-    parts = view.parts(material)
-    films, downloads, replay = videos(material), _downloads(material), replay_command(material)
-    facts = {"replay": replay, "study": material.study is not None, "version": version}
-    bundled, columns = bundle(payload(material) | facts)
-    program = script()
-    most = max(len(part.score.evidence.forks) for part in parts)
+    score, provenance = material.score, record(material)
+    parts, films, replay = view.parts(material), videos(material), replay_command(material)
+    seeds = provenance.seeds if provenance else ()
+    downloads = _downloads(material)
+    facts = {"replay": replay, "study": material.study is not None, "version": version, "downloads": downloads}
+    program, scores = script(), tables.scores_of(score)
     text = (
         environment()
         .get_template("page.html")
         .render(
             material=material,
-            score=material.score,
+            score=score,
             index=index,
             groups=sections.grouped(material),
             per_part=sections.PER_PART,
             parts=parts,
-            sides=SIDES,
-            deployments=deployments(material),
-            question=arms.question(material, parts),
-            sweeps=arms.sweeps(material, parts),
-            swept=arms.sweep_answers(material, parts),
-            directions=_directions(parts),
-            read_as=read_as(material.score),
-            corrected=corrected(material.score),
+            followed=[_followed(task, deployed) for task, deployed in score.deployment.items()],
+            sweeps=list(sweeps(score)),
+            overview=effects.overview(scores),
+            means={side: tables.without_lone_arm(effects.means(scores, side)) for side in SIDES},
+            predictions=tables.without_lone_arm(effects.predictions(scores)),
+            arms=_compared(score),
+            headlines=contrast_headlines(summarise_pairs(score)),
+            over_tasks=effects.over_tasks(score),
+            gate=design.gate(seeds),
+            figures=tables.all_tables(score, seeds=seeds),
+            read_as=read_as(score),
+            corrected=corrected(score),
             predicted=predictions_answered([answer for part in parts for answer in part.score.predictions]),
             triggers=triggers_everywhere({part.name: part.score for part in parts}),
-            record=(provenance := record(material)),
-            figures=_tables(material.score, provenance.seeds if provenance else ()),
+            record=provenance,
             undefined=_by_reason(material),
             videos=films,
             watchable=bool(films) or replay is not None,
             terms=_terms(material),
-            threshold_permutations=threshold_permutations(material.rules, most),
+            threshold_permutations=threshold_permutations(
+                material.rules, max(len(part.score.evidence.forks) for part in parts)
+            ),
             made_by=f"worldfork {__version__}",
             style=style(),
             script=program,
             policy=policy(program, live=version is not None),
-            ledger=embed(bundled),
-            columns=columns,
+            ledger=compressed(payload(material) | facts),
             downloads=downloads,
-            tables=embed(downloads),
         )
     )
     return Page(text)
 
 
+def _followed(task: str, deployed: TaskDeployment) -> Mapping[str, object]:
+    """Return what is shown of a task's deployments: the answer, every policy, orders by forecasts, and charts."""
+    alone = {task: deployed}
+    caption = (
+        "Each policy less never: the difference of the mean return of an episode, on the cells both have. Line: "
+        "Student-t 95%; dots: checkpoints; diamond: what the one-step ledger says of it; arrow: beyond the axis; "
+        f"updates: of one deployment. Grades are corrected over {plural(deployed.family, 'comparison')} (Holm)."
+    )
+    if any(outcome.diverged for outcome in deployed.policies.values()):
+        caption += " Where deployments diverged, the line is drawn for the others."
+    return {
+        "task": task,
+        "deployed": deployed,
+        "answer": followed_answer(task, deployed),
+        "table": dataclasses.replace(followed_policies(alone).without("Task").brief(), caption=caption),
+        "orders": orders(alone).without("Task"),
+        "panels": panels(deployed),
+    }
+
+
+def _compared(score: Score) -> Table:
+    table = design.arms(score, ("all_attempted",)).without("Forks").brief()
+    return dataclasses.replace(table, caption=f"{why_compared(score)} {table.caption}".lstrip())
+
+
+def shown(table: Table) -> Markup:
+    """Return a table below its caption; it scrolls by itself where there is no room, and can be saved as CSV."""
+    return Markup(
+        '<div class="captioned"><p class="caption">{}</p></div>'
+        '<div class="scroll" tabindex="0" role="region" aria-label="{}" data-export="{}">{}</div>'
+    ).format(
+        minus(table.caption),
+        table.caption,
+        table.label,
+        html_of([dataclasses.replace(table, caption="")]),
+    )
+
+
+def html_of(blocks: Iterable[Block]) -> Markup:
+    """Return blocks as they are shown in a page: the renderer escapes every text."""
+    return Markup("\n".join(media.html(block, charts=True) for block in blocks))  # noqa: S704 - escaped cell by cell
+
+
+def _ticked(text: str) -> Markup:
+    """Return a sentence with what stands between backticks as code."""
+    pieces = [
+        Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)
+        for place, piece in enumerate(text.split("`"))
+    ]
+    return Markup("").join(pieces)
+
+
 @functools.cache
 def environment() -> jinja2.Environment:
-    """Return the templates, with the filters that spell numbers."""
+    """Return the templates, with what they show sentences, tables and charts by."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -167,14 +236,24 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= filters.FILTERS
-    templates.tests["figure"] = filters.is_figure
+    templates.filters |= {
+        "minus": minus,
+        "number": number,
+        "ticked": _ticked,
+        "crossing_words": value.crossing_words,
+        "curve_lead": value.curve_lead,
+        "skew_words": value.skew_words,
+        "forecast_words": forecast_words,
+    }
     templates.globals |= {
-        "axis_of": view.axis,
-        "compare_axis": view.compare_axis,
-        "strip_of": view.effect_strip,
-        "crossing_caveat": CROSSING_CAVEAT,
-        "curve_caveat": CURVE_CAVEAT,
+        "shown": shown,
+        "html": html_of,
+        "strip": lambda axis, drawn: Markup(media.strip(axis, drawn)),  # noqa: S704 - places and numbers alone
+        "axis_line": lambda axis: Markup(media.axis_line(axis)),  # noqa: S704 - numbers alone
+        "place": media.place,
+        "crossing_caveat": value.CROSSING_CAVEAT,
+        "curve_caveat": value.CURVE_CAVEAT,
+        "nowhere": Paragraph("Nowhere along the drift is dR told from 0."),
     }
     return templates
 
@@ -204,24 +283,12 @@ def policy(program: str, *, live: bool = False) -> str:
     )
 
 
-def _directions(parts: Sequence[view.Part]) -> set[str]:
-    return {cell.direction for part in parts for cell in part.score.evidence.forks.prefork.cells}
-
-
 def _terms(material: Material) -> dict[str, str]:
     """Return the words to explain: whether branches met the same draws, only a study says; never is a policy."""
     unused = {"common random numbers"} if material.study is None else set()
     if not material.score.deployment:
         unused |= {"never", "by the ledger"}
     return {word: means for word, means in TERMS.items() if word not in unused}
-
-
-def _tables(score: Score, seeds: Sequence[Seed]) -> list[tuple[str, str]]:
-    """Return every table of the score, with its caption beside it: captions are as long as paragraphs."""
-    return [
-        (table.caption, media.html(dataclasses.replace(table, caption="")))
-        for table in all_tables(score, seeds=seeds)
-    ]
 
 
 def _by_reason(material: Material) -> list[tuple[str, list[str]]]:

@@ -14,6 +14,8 @@ from typing import Final
 from pydantic import Field
 
 from worldfork.analysis.present.page.material import Material
+from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.text.formatting import DASH, unsigned
 from worldfork.counting import plural
 from worldfork.ledger.cell import departures
 from worldfork.ledger.documents import Amendment, CellRecord, OpenRecord, check, read_json
@@ -39,20 +41,6 @@ class Deviation:
     cells: Sequence[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class ForkedModel:
-    """A checkpoint that was forked; what only training knows is None where it was generated."""
-
-    task: str
-    checkpoint: int
-    digest: str
-    clean_return: float | None
-    floor: float | None
-    seed: int | None
-    gate: float | None
-    hardware: str | None
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StudyRecord:
     """Everything the page prints about how the ledger came about."""
@@ -68,7 +56,8 @@ class StudyRecord:
     notes: Sequence[str]
     amendments: Sequence[Amendment]
     made_with: Sequence[tuple[str, list[str]]]
-    checkpoints: Sequence[ForkedModel]
+    checkpoints: Table
+    trained: bool  # a checkpoint at least was not generated
     seeds: Sequence[Seed]
 
 
@@ -98,6 +87,7 @@ def record(material: Material) -> StudyRecord | None:
         return None
     registration = study.registration
     begun = {cell: _cell_record(study, cell) for cell, rows in material.rows.items() if rows}
+    manifests = _manifests(study)
     return StudyRecord(
         digest=study.registration_digest,
         toml=(study.path / "registration.toml").read_text(encoding="utf-8"),
@@ -110,7 +100,8 @@ def record(material: Material) -> StudyRecord | None:
         notes=_notes(registration, begun),
         amendments=study.amendments(),
         made_with=_made_with(study, begun),
-        checkpoints=_checkpoints(study, begun),
+        checkpoints=_checkpoints(manifests, begun),
+        trained=any(manifest.hardware for manifest in manifests.values()),
         seeds=read_seeds(study),
     )
 
@@ -225,25 +216,25 @@ def _execution(study: Study, cell: Cell) -> _Execution:
     return check(read_json(path), _Execution, where=f"`{path}`") if path.exists() else _Execution()
 
 
-def _checkpoints(study: Study, begun: Mapping[Cell, CellRecord]) -> list[ForkedModel]:
+def _manifests(study: Study) -> dict[str, _Manifest]:
+    """Return what came with each checkpoint that was trained, by its name."""
+    paths = sorted((study.path / "checkpoints").glob("*.json"))
+    return {path.stem: check(read_json(path), _Manifest, where=f"`{path}`") for path in paths}
+
+
+def _checkpoints(manifests: Mapping[str, _Manifest], begun: Mapping[Cell, CellRecord]) -> Table:
     """Return every checkpoint that was forked; where it was trained, with its seed and its gate."""
-    manifests = {
-        path.stem: check(read_json(path), _Manifest, where=f"`{path}`")
-        for path in sorted((study.path / "checkpoints").glob("*.json"))
-    }
-    models = {}
+    rows = {}
     for cell, executed in begun.items():
-        name = f"{cell.task}-{cell.checkpoint}"
-        manifest = manifests.get(name, _Manifest())
-        gate = manifest.returns.gate
-        models[name] = ForkedModel(
-            task=cell.task,
-            checkpoint=cell.checkpoint,
-            digest=executed.checkpoint.digest,
-            clean_return=executed.checkpoint.clean_return,
-            floor=executed.task.get("competence_floor"),
-            seed=manifest.seed,
-            gate=sum(gate) / len(gate) if gate else None,
-            hardware=manifest.hardware,
+        manifest = manifests.get(f"{cell.task}-{cell.checkpoint}", _Manifest())
+        gate, floor = manifest.returns.gate, executed.task.get("competence_floor")
+        rows[cell.task, str(cell.checkpoint)] = (
+            unsigned(executed.checkpoint.clean_return),
+            unsigned(sum(gate) / len(gate) if gate else None),
+            "none" if floor is None else str(floor),
+            DASH if manifest.seed is None else str(manifest.seed),
+            manifest.hardware or "generated",
+            executed.checkpoint.digest[:8],
         )
-    return list(models.values())
+    heads = ("Task", "no.", "clean", "gate", "registered floor", "seed", "trained on", "digest")
+    return Table("checkpoints", "Checkpoints.", heads, [(*key, *cells) for key, cells in rows.items()], keys=2)

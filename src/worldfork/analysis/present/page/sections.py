@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from worldfork.analysis.present.page.deployments import was_deployed
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.videos import videos
 
@@ -34,7 +33,7 @@ def _predicted(material: Material) -> bool:
 SECTIONS: Final = (
     Section("answer", "Verdict", "Answer"),
     Section("predictions", "Predictions", "Answer", when=_predicted),
-    Section("deployment", "Episode by episode", "Answer", when=was_deployed),
+    Section("deployment", "Episode by episode", "Answer", when=lambda material: bool(material.score.deployment)),
     Section("compare", "Side by side", "Answer"),
     Section("pays", "What would pay", "Evidence"),
     Section("evidence", "Map of forks", "Evidence", script=True),

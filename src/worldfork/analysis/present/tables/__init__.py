@@ -4,16 +4,17 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.table import Cell, Table
 from worldfork.analysis.present.tables import deployments, design, effects, triggers, value
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.tables.paper import beside_paper, papers_arm
+from worldfork.analysis.present.text.arms import arm_words
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score import Score
 from worldfork.errors import WorldforkError
 from worldfork.ledger.pretraining import Seed
 
-__all__ = ["LABELS", "all_tables", "choose", "papers_arm", "scores_of", "without_lone_arm"]
+__all__ = ["LABELS", "OF_TASKS", "all_tables", "choose", "papers_arm", "scores_of", "without_lone_arm"]
 
 OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "effects": effects.effects,
@@ -27,20 +28,22 @@ OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "robust": value.robust,
     "triggers": triggers.rivals,
     "useful": triggers.usefulness,
-    "earnings": triggers.earnings,
     "position": triggers.position,
     "endpoints": triggers.endpoints,
     "controls": triggers.controls,
     "proxies": triggers.proxies,
     "contraction": effects.contraction,
+    "bins": effects.bins,
     "predictions": effects.predictions,
     "variance": design.variance,
     "draws": design.draws,
     "budget": design.budget,
 }
 OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
+    "over_tasks": effects.over_tasks,
     "arms": design.arms,
     "doses": lambda score: design.doses(score.doses, score.arms),
+    "windows": design.windows,
     "noises": lambda score: design.noises(score.noises),
     "deployments": lambda score: deployments.deployments(score.deployment),
     "over_always": lambda score: deployments.over_always(score.deployment),
@@ -50,9 +53,7 @@ OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
 }
 LABELS: Final = ("gate", *list(OF_TASKS)[:5], "seedrep", *list(OF_TASKS)[5:], *OF_STUDY)
 # Tables that arms other than the paper's have beside its figures.
-BRIEF: Final = (
-    *("effects", "grades", "severity", "triggers", "useful", "earnings", "position", "predictions", "draws"),
-)
+BRIEF: Final = (*("effects", "grades", "severity", "triggers", "useful", "position", "predictions", "draws"),)
 
 
 def all_tables(
@@ -101,7 +102,7 @@ def scores_of(score: Score) -> Scores:
     """Return every task of every arm, by task and the arm's label; the arms of a task stand together."""
     tasks = dict.fromkeys(task for arm in score.arms.values() for task in arm.tasks)
     return {
-        (task, score.label(name)): arm.tasks[task]
+        (task, Cell(score.label(name), note=arm_words(score.registration, name))): arm.tasks[task]
         for task in tasks
         for name, arm in score.arms.items()
         if task in arm.tasks

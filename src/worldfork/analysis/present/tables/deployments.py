@@ -4,18 +4,20 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from worldfork.analysis.present.strips import Strip
 from worldfork.analysis.present.table import Column, Table
 from worldfork.analysis.present.text.deployments import best_first, followed_digits, realised, silent_policies
 from worldfork.analysis.present.text.formatting import (
     DASH,
     defined,
     estimate,
+    graded,
     number,
     rate,
     span,
+    text_of,
     unsigned,
     with_span,
-    word,
 )
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score.deployment_records import (
@@ -55,10 +57,19 @@ def deployments(tasks: Tasks) -> Table:
         [
             ("updates", lambda policy, _: f"{policy.outcome.updates:.1f}"),
             ("over never", lambda policy, digits: estimate(policy.outcome.advantage, digits)),
-            ("p, Holm", lambda policy, _: _adjusted_p(policy.outcome.advantage)),
-            ("p, max-T", lambda policy, _: _max_t_p(policy.outcome.advantage)),
-            ("grade", lambda policy, _: _grade(policy.outcome.advantage)),
-            ("by max-T", lambda policy, _: _max_t_grade(policy.outcome.advantage)),
+            (
+                "p, Holm",
+                lambda policy, _: text_of(policy.outcome.advantage, lambda gained: rate(gained.adjusted_p)),
+            ),
+            (
+                "p, max-T",
+                lambda policy, _: text_of(policy.outcome.advantage, lambda gained: rate(gained.adjusted_max_t)),
+            ),
+            ("grade", lambda policy, _: text_of(policy.outcome.advantage, lambda gained: graded(gained.grade))),
+            (
+                "by max-T",
+                lambda policy, _: text_of(policy.outcome.advantage, lambda gained: graded(gained.grade_max_t)),
+            ),
             (Column("return", optional=True), lambda policy, digits: unsigned(policy.outcome.returned, digits)),
             (
                 Column("corrected for skew", optional=True),
@@ -71,6 +82,7 @@ def deployments(tasks: Tasks) -> Table:
             (Column("regret", optional=True), lambda policy, digits: unsigned(policy.outcome.regret, digits)),
             (Column("gradient steps", optional=True), lambda policy, _: f"{policy.outcome.gradient_steps:,.0f}"),
         ],
+        strip=_strip,
     )
     return _with_silent(table, tasks)
 
@@ -87,11 +99,25 @@ def over_always(tasks: Tasks) -> Table:
         [
             ("beside", lambda policy, _: policy.outcome.always or DASH),
             ("over always", lambda policy, digits: estimate(policy.outcome.over_always, digits)),
-            ("p, Holm", lambda policy, _: _adjusted_p(policy.outcome.over_always)),
-            (Column("p, max-T", optional=True), lambda policy, _: _max_t_p(policy.outcome.over_always)),
-            ("grade", lambda policy, _: _grade(policy.outcome.over_always)),
-            ("by max-T", lambda policy, _: _max_t_grade(policy.outcome.over_always)),
-            ("better at", lambda policy, _: _won(policy)),
+            (
+                "p, Holm",
+                lambda policy, _: text_of(policy.outcome.over_always, lambda gained: rate(gained.adjusted_p)),
+            ),
+            (
+                Column("p, max-T", optional=True),
+                lambda policy, _: text_of(policy.outcome.over_always, lambda gained: rate(gained.adjusted_max_t)),
+            ),
+            ("grade", lambda policy, _: text_of(policy.outcome.over_always, lambda gained: graded(gained.grade))),
+            (
+                "by max-T",
+                lambda policy, _: text_of(policy.outcome.over_always, lambda gained: graded(gained.grade_max_t)),
+            ),
+            (
+                "better at",
+                lambda policy, _: text_of(
+                    policy.outcome.over_always, lambda added: f"{added.won} of {policy.deployed.checkpoints}"
+                ),
+            ),
         ],
     )
     return _with_silent(table, tasks)
@@ -224,31 +250,31 @@ def _with_silent(table: Table, tasks: Tasks) -> Table:
     return dataclasses.replace(table, folded=f"Never fired, and returned what never did: {'; '.join(names)}.")
 
 
-def _adjusted_p(gained: Advantage | Undefined) -> str:
-    return DASH if isinstance(gained, Undefined) else rate(gained.adjusted_p)
-
-
-def _max_t_p(gained: Advantage | Undefined) -> str:
-    return DASH if isinstance(gained, Undefined) else rate(gained.adjusted_max_t)
-
-
-def _max_t_grade(gained: Advantage | Undefined) -> str:
-    return DASH if isinstance(gained, Undefined) else word(gained.grade_max_t)
-
-
 def _johnson(gained: Advantage | Undefined, digits: int) -> str:
     """Return the interval corrected for skewness, where skewness takes anything from the other."""
     skew = None if isinstance(gained, Undefined) else defined(gained.skew)
     return span(skew.johnson, digits) if skew and skew.words else ""
 
 
-def _grade(gained: Advantage | Undefined) -> str:
-    return DASH if isinstance(gained, Undefined) else word(gained.grade)
-
-
-def _won(policy: _Policy) -> str:
-    added = defined(policy.outcome.over_always)
-    return DASH if added is None else f"{added.won} of {policy.deployed.checkpoints}"
+def _strip(policy: _Policy) -> Strip:
+    """Return the chart of a policy's gain, which may lie far outside where it is shown to lose. Where deployments
+    diverged it is the gain of the others."""
+    outcome, gained = policy.outcome, defined(policy.outcome.advantage)
+    if gained is None:
+        return Strip(mean=0.0)
+    mean = defined(gained.mean)
+    loses = mean is not None and mean < 0 and defined(gained.grade) in ("resolved", "leaning")
+    if outcome.diverged:
+        kept = defined(outcome.retained)
+        none_left = Undefined("no deployment is left that did not diverge")
+        return Strip(mean=kept.mean if kept else none_left, student_t=kept.student_t if kept else None, far=loses)
+    return Strip(
+        mean=gained.mean,
+        student_t=gained.student_t,
+        checkpoints=tuple(gained.by_checkpoint.values()),
+        forecast=outcome.ledger_value,
+        far=loses,
+    )
 
 
 def _rank(policy: _Policy) -> str:

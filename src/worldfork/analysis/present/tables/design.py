@@ -1,16 +1,19 @@
 """Tables about the study itself: seeds and their gate, where the variance lies, what a budget buys, its arms."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from worldfork.analysis.present.strips import Strip
 from worldfork.analysis.present.table import Column, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
+from worldfork.analysis.present.text import arms as text
 from worldfork.analysis.present.text.arms import arms_of
 from worldfork.analysis.present.text.formatting import (
     DASH,
     defined,
     digits_for,
     estimate,
+    graded,
     number,
     rate,
     signal_digits,
@@ -20,10 +23,10 @@ from worldfork.analysis.present.text.formatting import (
     word,
 )
 from worldfork.analysis.score import Score
-from worldfork.analysis.score.contrasts import PairedDifference
+from worldfork.analysis.score.contrasts import Contrast, PairedDifference
 from worldfork.analysis.score.result import ArmScore
 from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
-from worldfork.analysis.score.undefined import Figure, Undefined
+from worldfork.analysis.score.undefined import Estimand, Figure, Interval, Undefined
 from worldfork.analysis.score.variance import label_noise
 from worldfork.ledger.pretraining import Seed
 
@@ -143,35 +146,55 @@ def budget(scores: Scores) -> Table:
     )
 
 
-def arms(score: Score) -> Table:
+def arms(score: Score, estimands: Sequence[Estimand] = ("all_attempted", "retained")) -> Table:
     """Return every pair of arms that was compared, on the cells and forks that both have."""
-    contrasts = [
-        ((" - ".join(arms_of(score, pair)), task, estimand.replace("_", " ")), contrast, digits_for(contrast))
-        for pair, tasks in score.contrasts.items()
-        for task, both in tasks.items()
-        for estimand, contrast in both.items()
-        if not isinstance(contrast, Undefined)
+    tasks = [task for arm in score.arms.values() for task in arm.tasks.values()]
+    in_per_cent = all(task.scale.frozen > 0 for task in tasks)
+    pairs = [
+        ((" - ".join(arms_of(score, pair)), task, estimand.replace("_", " ")), (pair, task, contrast))
+        for pair, of_tasks in score.contrasts.items()
+        for task, both in of_tasks.items()
+        for estimand in estimands
+        if not isinstance(contrast := both[estimand], Undefined)
     ]
+
+    def drawn(compared: tuple[str, str, Contrast]) -> Strip:
+        pair, task, contrast = compared
+        frozen = score.arms[pair.partition(" - ")[2]].tasks[task].scale.frozen
+        times = 100 / frozen if in_per_cent else 1.0
+        dots = [
+            times * value for figure in contrast.by_checkpoint.values() if (value := defined(figure)) is not None
+        ]
+        mean, ends = defined(contrast.mean), defined(contrast.student_t)
+        return Strip(
+            mean=contrast.mean if mean is None else times * mean,
+            student_t=None if ends is None else Interval(times * ends.low, times * ends.high),
+            checkpoints=[times * dot for dot in dots],
+        )
+
     return Table.of(
         "arms",
         "Arms compared: mean dR of each and their difference on the cells both have, with the p of Student-t and "
-        "of sign flips; correlations and agreement in sign over the forks both have.",
+        "of sign flips; correlations and agreement in sign over the forks both have. Line: the difference"
+        f"{', in per cent of the frozen return' if in_per_cent else ''}, with Student-t 95%; dots: checkpoints.",
         ("Arms", "Task", "Forks"),
-        contrasts,
+        [(key, compared, digits_for(compared[2])) for key, compared in pairs],
         [
-            ("first", lambda contrast, digits: number(contrast.first, digits)),
-            ("second", lambda contrast, digits: number(contrast.second, digits)),
+            ("first", lambda compared, digits: number(compared[2].first, digits)),
+            ("second", lambda compared, digits: number(compared[2].second, digits)),
             (
                 "difference, bootstrap",
-                lambda contrast, digits: with_span(contrast.mean, contrast.bootstrap, digits),
+                lambda compared, digits: with_span(compared[2].mean, compared[2].bootstrap, digits),
             ),
-            ("Student-t", lambda contrast, digits: span(contrast.student_t, digits)),
-            ("p, t and signs", lambda contrast, _: _both_p(contrast)),
-            ("paired forks", lambda contrast, _: str(contrast.paired.forks)),
-            ("Pearson", lambda contrast, _: number(contrast.paired.pearson, 3)),
-            ("Spearman", lambda contrast, _: number(contrast.paired.spearman, 3)),
-            ("same sign", lambda contrast, _: rate(contrast.paired.same_sign)),
+            ("Student-t", lambda compared, digits: span(compared[2].student_t, digits)),
+            (Column("p, t and signs", optional=True), lambda compared, _: _both_p(compared[2])),
+            ("grade", lambda compared, _: graded(compared[2].grade)),
+            (Column("paired forks", optional=True), lambda compared, _: str(compared[2].paired.forks)),
+            (Column("Pearson", optional=True), lambda compared, _: number(compared[2].paired.pearson, 3)),
+            (Column("Spearman", optional=True), lambda compared, _: number(compared[2].paired.spearman, 3)),
+            (Column("same sign", optional=True), lambda compared, _: rate(compared[2].paired.same_sign)),
         ],
+        strip=drawn,
     )
 
 
@@ -181,10 +204,11 @@ def _both_p(contrast: PairedDifference) -> str:
 
 def doses(sweeps: Mapping[str, Mapping[str, DoseSweep]], arms: Mapping[str, ArmScore]) -> Table:
     """Return a row per task, group of arms and dose; without rows where no arms differ in their dose."""
-    rows = []
+    rows, strips = [], []
     for task, groups in sweeps.items():
         for label, sweep in groups.items():
             for arm, dose in sweep.doses.items():
+                strips.append(Strip(mean=dose.mean, student_t=dose.student_t))
                 digits, retained = digits_for(dose), arms[arm].tasks[task].effect.retained
                 rows.append(
                     (
@@ -197,7 +221,7 @@ def doses(sweeps: Mapping[str, Mapping[str, DoseSweep]], arms: Mapping[str, ArmS
                         estimate(dose.always, digits - 1),
                         word(dose.rank),
                         *(_difference(sweep.largest_less_smallest) if arm == sweep.largest else ("", "")),
-                        word(sweep.grade) if arm == sweep.largest else "",
+                        graded(sweep.grade) if arm == sweep.largest else "",
                     )
                 )
     return Table(
@@ -209,12 +233,31 @@ def doses(sweeps: Mapping[str, Mapping[str, DoseSweep]], arms: Mapping[str, ArmS
         "tested. Largest less smallest dose: the contrast of these two arms, p of Student-t and of sign flips, and "
         f"its grade over all such contrasts of the study.{_not_scored(sweeps)}",
         (
-            *("Task", "N", "Arms", "replay ratio", "diverged", "per fork, Student-t", "retained, bootstrap"),
-            *("per gradient step, Student-t", "always, per deployment, Student-t", "rank"),
-            *("largest less smallest, Student-t", "p, t and signs", "grade"),
+            *("Task", "N", "Arms", Column("replay ratio", optional=True), "diverged", "per fork, Student-t"),
+            Column("retained, bootstrap", optional=True),
+            Column("per gradient step, Student-t", optional=True),
+            Column("always, per deployment, Student-t", optional=True),
+            *("rank", "largest less smallest, Student-t", Column("p, t and signs", optional=True), "grade"),
         ),
         rows,
         keys=2,
+        strips=strips,
+    )
+
+
+def windows(score: Score) -> Table:
+    """Return a row per task, group of arms and window; without rows where no three arms differ in it alone."""
+    return Table.of(
+        "windows",
+        "The window of an update, the last transitions that it may see: mean dR of all attempted forks.",
+        ("Task", "Window", "Arms"),
+        [
+            ((task, f"{arm.mechanism.window:,}", label), figures.effect.all_attempted, 0)
+            for (task, label), swept in text.windows(score).items()
+            for arm, figures in swept
+        ],
+        [("mean dR, Student-t", lambda effect, _: estimate(effect))],
+        strip=lambda effect: Strip(mean=effect.mean, student_t=effect.student_t, bootstrap=effect.bootstrap),
     )
 
 
@@ -251,6 +294,7 @@ def noises(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> Table:
             ("helped", lambda noise, _: rate(noise.helped)),
             ("AUC of residual", lambda noise, _: _auc(noise)),
         ],
+        strip=lambda noise: Strip(mean=noise.mean, student_t=noise.student_t),
     )
 
 

@@ -3,28 +3,33 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from worldfork.analysis.present.table import Column, Table, Toned
+from worldfork.analysis.present.strips import Strip
+from worldfork.analysis.present.table import Cell, Column, Table
 from worldfork.analysis.present.text.answers import answer, predicted_digits
 from worldfork.analysis.present.text.formatting import (
-    DASH,
     defined,
     digits_for,
     estimate,
+    graded,
     number,
     percent,
     rate,
     span,
+    text_of,
     unsigned,
     with_span,
+    without_plus,
     word,
 )
 from worldfork.analysis.present.text.triggers import useful_triggers
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.score.contraction import Bin
 from worldfork.analysis.score.curves import FreshSeverity, Severity
 from worldfork.analysis.score.effects import Effect, replicate
 from worldfork.analysis.score.records import PredictionAnswer, TaskScore
+from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.undefined import Bounds, Estimand, Figure, Interval, Undefined
 from worldfork.analysis.score.verdicts import Judgement
 from worldfork.counting import plural
 
@@ -36,7 +41,7 @@ BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student
 def overview(scores: Scores) -> Table:
     """Return a line for every arm of every task: the screen's table where there are many."""
     columns: list[tuple[str | Column, Callable[[TaskScore, int], str]]] = [
-        ("mean dR", lambda score, digits: f"{number(score.effect.all_attempted.mean, digits)}{_diverged(score)}"),
+        ("mean dR", lambda score, digits: _mean_and_diverged(score, digits)),
         (
             Column("Student-t 95%", term="Student-t 95%"),
             lambda score, digits: span(score.effect.all_attempted.student_t, digits),
@@ -45,20 +50,82 @@ def overview(scores: Scores) -> Table:
     ]
     caption = "Mean dR of all attempted forks, with its Student-t 95% interval over checkpoints."
     if any(map(useful_triggers, scores.values())):
-        columns.append(
-            (
-                Column("useful triggers", term="useful", words=True),
-                lambda score, _: ", ".join(useful_triggers(score)),
-            )
-        )
+        head = Column("useful triggers", term="useful", words=True)
+        columns.append((head, lambda score, _: ", ".join(useful_triggers(score))))
     else:
         caption += " No trigger was found useful with any of these arms."
-    return dataclasses.replace(Table.of("overview", caption, KEYS, _tasks(scores), columns), grouped=True)
+    table = Table.of("overview", caption, KEYS, _tasks(scores), columns, strip=mean_strip)
+    lone = len({arm for _, arm in scores}) == 1
+    return table.without("Arm") if lone else dataclasses.replace(table, grouped=True)
+
+
+def _mean_and_diverged(score: TaskScore, digits: int) -> str:
+    mean = number(score.effect.all_attempted.mean, digits)
+    return mean if not (share := _diverged(score)) else f"{mean}{share}"
 
 
 def _outcome(score: TaskScore) -> str:
     verdict = answer(score)
-    return Toned(verdict.outcome, verdict.tone)
+    return Cell(verdict.outcome, verdict.tone)
+
+
+def mean_strip(score: TaskScore) -> Strip:
+    """Return the chart of a mean over all attempted forks, with the mean of every checkpoint."""
+    effect = score.effect.all_attempted
+    return Strip(mean=effect.mean, student_t=effect.student_t, checkpoints=tuple(effect.by_checkpoint.values()))
+
+
+def means(scores: Scores, estimand: Estimand) -> Table:
+    """Return every mean and those of its directions, on one line."""
+    rows = []
+    for key, score in scores.items():
+        effect = score.effect[estimand]
+        ways = _directions(score) if len(effect.by_direction) > 1 else []
+        rows.append(
+            ((*key, "all" if ways else ""), (effect.mean, effect.student_t, effect.bootstrap), _digits(score))
+        )
+        for way in ways:
+            ends = effect.by_direction_intervals[way]
+            rows.append(((*key, way), (effect.by_direction[way], ends.student_t, ends.bootstrap), _digits(score)))
+    counts = ", ".join(dict.fromkeys(f"{score.effect[estimand].forks:,}" for score in scores.values()))
+    table = Table.of(
+        "means",
+        f"Mean dR, {estimand.replace('_', ' ')} forks (n = {counts}), return per episode. Line: Student-t 95%; "
+        "thick: bootstrap 95%.",
+        (*KEYS, "Direction"),
+        rows,
+        [
+            ("mean dR", lambda mean, digits: number(mean[0], digits)),
+            (Column("Student-t 95%", term="Student-t 95%"), lambda mean, digits: span(mean[1], digits)),
+            (Column("bootstrap 95%", term="bootstrap 95%"), lambda mean, digits: span(mean[2], digits)),
+        ],
+        strip=lambda mean: Strip(mean=mean[0], student_t=mean[1], bootstrap=mean[2]),
+    )
+    return table if any(key[2] for key, _, _ in rows) else table.without("Direction")
+
+
+def over_tasks(score: Score) -> Table:
+    """Return dR of each arm in per cent of the frozen return, over all of its tasks."""
+    arms = {score.label(name) or "all tasks": arm.normalised for name, arm in score.arms.items()}
+    return Table.of(
+        "over_tasks",
+        "Over all tasks, all attempted forks: the plain mean of dR in per cent of each task's frozen return, with "
+        "its 95% interval over checkpoints (Welch). It weighs tasks equally and speaks of these tasks alone: a "
+        "mean over tasks that disagree describes none of them.",
+        ("Arm",),
+        [((name,), over, 0) for name, over in arms.items() if not isinstance(over, Undefined)],
+        [
+            ("over all tasks", lambda over, _: text_of(over.share, percent)),
+            (
+                "95%",
+                lambda over, _: text_of(over.interval, lambda ends: f"[{percent(ends.low)}, {percent(ends.high)}]"),
+            ),
+            (
+                "each",
+                lambda over, _: ", ".join(f"{task} {percent(share)}" for task, share in over.tasks.items()),
+            ),
+        ],
+    )
 
 
 def effects(scores: Scores) -> Table:
@@ -93,7 +160,7 @@ def grades(scores: Scores) -> Table:
         _tasks(scores),
         [
             ("verdict", lambda score, _: word(score.verdict)),
-            ("grade", lambda score, _: word(score.judgement.grade)),
+            ("grade", lambda score, _: graded(score.judgement.grade)),
             ("p, Student-t", lambda score, _: rate(score.judgement.p_student_t)),
             ("p, sign flips", lambda score, _: rate(score.judgement.p_sign_flip)),
             ("least p", lambda score, _: rate(score.judgement.least_p)),
@@ -114,8 +181,9 @@ def _adjusted(judged: Judgement) -> str:
 
 
 def _leave_one_out(judged: Judgement, digits: int) -> str:
-    without = defined(judged.leave_one_out)
-    return f"{number(without.low, digits)} to {number(without.high, digits)}" if without else DASH
+    return text_of(
+        judged.leave_one_out, lambda without: f"{number(without.low, digits)} to {number(without.high, digits)}"
+    )
 
 
 def directions(scores: Scores) -> Table:
@@ -237,16 +305,42 @@ def contraction(scores: Scores) -> Table:
         fits,
         [
             ("slope", lambda fit, _: with_span(fit.slope, fit.slope_interval, 2)),
-            (
-                "crossing",
-                lambda fit, digits: with_span(fit.crossing, fit.crossing_interval, digits).replace("+", ""),
-            ),
+            ("crossing", lambda fit, digits: without_plus(with_span(fit.crossing, fit.crossing_interval, digits))),
             ("variance ratio", lambda fit, _: with_span(fit.variance_ratio, fit.variance_ratio_interval, 2)),
             ("slope at one (direction, k)", lambda fit, _: with_span(fit.within.value, fit.within.student_t, 2)),
             ("split-half slope", lambda fit, _: number(fit.split_half.slope, 2)),
             ("split-half variance ratio", lambda fit, _: number(fit.split_half.variance_ratio, 2)),
         ],
     )
+
+
+def bins(scores: Scores) -> Table:
+    """Return mean dR by what HOLD returned; without rows where forks have no bins."""
+    return Table.of(
+        "bins",
+        "Mean dR by what HOLD returned, retained forks. Lines: standard errors.",
+        (*KEYS, "HOLD"),
+        [
+            ((*key, _range(part, _digits(score))), part, _digits(score))
+            for key, score in scores.items()
+            for part in defined(score.contraction.bins) or ()
+        ],
+        [
+            ("mean dR", lambda part, digits: number(part.mean, digits) if part.forks else "no fork"),
+            ("forks", lambda part, _: str(part.forks)),
+        ],
+        strip=_bin_strip,
+    )
+
+
+def _range(part: Bin, digits: int) -> str:
+    low, high = unsigned(part.low, digits), unsigned(part.high, digits)
+    return f"below {high}" if part.low is None else f"{low} up" if part.high is None else f"{low} to {high}"
+
+
+def _bin_strip(part: Bin) -> Strip:
+    mean, error = defined(part.mean), defined(part.standard_error) or 0.0
+    return Strip(mean=part.mean, student_t=None if mean is None else Interval(mean - error, mean + error))
 
 
 def predictions(scores: Scores) -> Table:
@@ -268,8 +362,39 @@ def predictions(scores: Scores) -> Table:
             ),
             (Column("premise", optional=True), lambda prediction, digits: _premise(prediction, digits)),
             ("answer", lambda prediction, _: _answered(prediction)),
+            (
+                Column("registered", words=True, optional=True),
+                lambda prediction, digits: _registered(prediction, digits),
+            ),
+            (
+                Column("equivalence", words=True, optional=True),
+                lambda prediction, digits: _equivalence(prediction, digits),
+            ),
         ],
     )
+
+
+def _registered(prediction: PredictionAnswer, digits: int) -> str:
+    """Return the figure that was predicted, and where it was to lie."""
+    low, high = prediction.falsified_below, prediction.falsified_above
+    bounds = [
+        f"within ±{unsigned(prediction.equivalence.margin, digits)}" if prediction.equivalence else "",
+        "{} to {}".format(*map(_bound, prediction.between)) if prediction.between else "",
+        "" if low is None else f"not below {_bound(low)}",
+        "" if high is None else f"not above {_bound(high)}",
+    ]
+    against = f" less {prediction.against}" if prediction.against else ""
+    return f"{prediction.figure}{against}: {', '.join(filter(None, bounds))}"
+
+
+def _bound(value: float) -> str:
+    """Return a bound with the digits that it was registered with; 0 has no sign."""
+    return f"{value:+,.10g}" if value else "0"
+
+
+def _equivalence(prediction: PredictionAnswer, digits: int) -> str:
+    tested = prediction.equivalence
+    return "" if tested is None else f"{tested.answer}, p {rate(tested.p)}, 90% {span(tested.interval, digits)}"
 
 
 def _answered(prediction: PredictionAnswer) -> str:

@@ -47,7 +47,7 @@ def beside_paper(ours: Table, *, arm: str | None = None) -> Table:
         return ours
     columns = (*ours.columns[: ours.keys], "by", *ours.columns[ours.keys :])
     caption = f"{ours.caption} {theirs.caption}"
-    return dataclasses.replace(ours, caption=caption, columns=columns, rows=rows, keys=ours.keys + 1)
+    return dataclasses.replace(ours, caption=caption, columns=columns, rows=rows, keys=ours.keys + 1, strips=())
 
 
 def papers_arm(registration: Registration | None, scored: Collection[str]) -> str | None:

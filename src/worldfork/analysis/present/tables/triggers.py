@@ -2,8 +2,10 @@
 
 import functools
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from worldfork.analysis.present.table import Column, Table, Toned
+from worldfork.analysis.present.strips import Strip
+from worldfork.analysis.present.table import Cell, Column, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
 from worldfork.analysis.present.text.formatting import (
     AUC_RESTS_ON,
@@ -12,24 +14,26 @@ from worldfork.analysis.present.text.formatting import (
     defined,
     digits_for,
     estimate,
+    listed,
     number,
     rate,
     span,
+    text_of,
     unsigned,
     with_span,
     word,
 )
-from worldfork.analysis.present.text.triggers import Rule, rule_groups
+from worldfork.analysis.present.text.terms import BEATEN as WORDS
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read.triggers import is_reference
+from worldfork.analysis.score.intervals import MeanOf
 from worldfork.analysis.score.permutation_nulls import RandomControl
-from worldfork.analysis.score.policies import Gain
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.triggers import Endpoint, TriggerScore
-from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.undefined import Estimand, Undefined
 
 KEYS_OF_TRIGGER = (*KEYS, "Trigger")
 SHOWN = ("residual", "return_deficit", "kl", "drift")  # the paper's, where the ledger has them
-BASELINES = ("never", "always", "position_table")
 BEATEN = {
     "random": "random",
     "random_shift": "shifted",
@@ -68,8 +72,7 @@ def rivals(scores: Scores) -> Table:
 
 
 def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[str]:
-    random, shift = defined(trigger.random), defined(trigger.random_shift)
-    on_all, by_direction = defined(attempted.random), defined(trigger.by_direction) or {}
+    by_direction = defined(trigger.by_direction) or {}
     running = trigger.running_quantile
     return [
         _auc(trigger),
@@ -77,15 +80,15 @@ def _rival(trigger: TriggerScore, attempted: TriggerScore, digits: int) -> list[
         number(by_direction.get("toward"), digits),
         number(by_direction.get("away"), digits),
         word(trigger.fires),
-        with_span(random.mean, random.interval, digits) if random else DASH,
-        rate(random.p if random else None),
-        rate(shift.p if shift else None),
+        text_of(trigger.random, lambda random: with_span(random.mean, random.interval, digits)),
+        text_of(trigger.random, lambda random: rate(random.p)),
+        text_of(trigger.random_shift, lambda shift: rate(shift.p)),
         _yes(defined(trigger.passes_control)),
         DASH
         if isinstance(running.fires, Undefined)
         else f"{number(running.policy_total, digits)} ({running.fires})",
         number(attempted.policy_total, digits),
-        rate(on_all.p if on_all else None),
+        text_of(attempted.random, lambda on_all: rate(on_all.p)),
     ]
 
 
@@ -97,19 +100,30 @@ def _auc(trigger: TriggerScore) -> str:
     return auc_with_checkpoints(trigger, f"[{rate(interval.low)}, {rate(interval.high)}]{star}")
 
 
-def policies(scores: Scores) -> Table:
-    """Return what every rule gains per deployment on all attempted forks, references apart from the others."""
-    rows = [
-        (*key, group.title, rule.name, *_policy(rule, digits_for(score.effect.all_attempted)))
-        for key, score in scores.items()
-        for group in rule_groups(score, side="all_attempted")
-        for rule in group.rules
-    ]
+GROUPS = {
+    "fixed": ("Without a signal", ""),
+    "candidate": ("Candidate triggers", "candidate"),
+    "exploratory": ("Not among candidates", "exploratory"),
+    "reference": ("References", "reference"),
+}
+KNOWING = ("position table", "direction clock", "oracle")  # references that are no trigger
+
+
+def policies(scores: Scores, estimand: Estimand = "all_attempted") -> Table:
+    """Return what every rule gains per deployment, references apart from the others."""
+    rows, strips = [], []
+    for key, score in scores.items():
+        digits = digits_for(score.effect.all_attempted)
+        for group, rule in sorted(_rules(score, estimand), key=lambda row: list(GROUPS).index(row[0])):
+            title, term = GROUPS[group]
+            name = Cell(rule.name, note=TERMS[rule.name]) if rule.name in KNOWING else rule.name
+            rows.append((*key, Cell(title, note=TERMS.get(term, "")), name, *_policy(rule, digits)))
+            strips.append(_rule_strip(rule))
     return Table(
         "policies",
-        "Return gained per deployment, thresholds fitted leave-one-checkpoint-out, all attempted forks; and what "
-        "firing as often at random gains. p: the larger of two, against random and against shifted fires, "
-        "corrected.",
+        "Return gained per deployment, thresholds fitted leave-one-checkpoint-out, "
+        f"{estimand.replace('_', ' ')} forks; and what firing as often at random gains. p: the larger of two, "
+        "against random and against shifted fires, corrected.",
         (
             *(*KEYS, "Kind", "", Column("gained", term="per deployment"), Column("95%", optional=True)),
             *(Column("fires", term="fires"), Column("chance", term="chance"), Column("p, Holm", term="Holm")),
@@ -117,30 +131,70 @@ def policies(scores: Scores) -> Table:
         ),
         rows,
         keys=4,
+        strips=strips,
     )
 
 
-def _policy(rule: Rule, digits: int) -> list[str]:
-    auc = rate(rule.figures.auc) if rule.figures else ""
-    if rule.figures and rule.fires == 0:
+class _Rule(NamedTuple):
+    """Update rule: a trigger, or a policy that needs none."""
+
+    name: str
+    gained: MeanOf  # per deployment, relative to never updating
+    fires: int | Undefined | None
+    trigger: TriggerScore | None = None
+
+    @property
+    def tested(self) -> TriggerScore | None:
+        """The figures of a trigger that can beat chance; references are not tested."""
+        return self.trigger if self.trigger and self.trigger.standing != "reference" else None
+
+
+def _rules(score: TaskScore, estimand: Estimand) -> Iterator[tuple[str, _Rule]]:
+    """Yield every rule with its group."""
+    gained = score.policies[estimand].per_deployment
+    forks = score.forks.attempted if estimand == "all_attempted" else score.forks.retained
+    yield "fixed", _Rule("always", gained["always"], forks)
+    for name, trigger in score.triggers[estimand].items():
+        yield trigger.standing, _Rule(name, trigger.per_deployment, trigger.fires, trigger)
+    for name in KNOWING:
+        yield "reference", _Rule(name, gained[name.replace(" ", "_")], None)
+
+
+def _rule_strip(rule: _Rule) -> Strip:
+    """Return the chart of a rule beside its chance; always updating may lie far outside."""
+    random, tested = rule.trigger.per_deployment if rule.trigger else None, rule.tested
+    return Strip(
+        mean=rule.gained.mean,
+        student_t=rule.gained.student_t,
+        chance=random.random if random else None,
+        chance_interval=random.random_interval if random else None,
+        kind="grey" if tested is None else "" if tested.passes_control is True else "hollow",
+        far=rule.name == "always",
+    )
+
+
+def _policy(rule: _Rule, digits: int) -> list[str]:
+    trigger, tested = rule.trigger, rule.tested
+    auc = rate(trigger.auc) if trigger else ""
+    if trigger and rule.fires == 0:
         return ["never fired", "", "0", "", "", "", auc]
-    cells = [number(rule.earned, digits), span(rule.interval, digits), word(rule.fires)]
-    cells.append(number(rule.chance, digits) if rule.figures else "")
-    return [*cells, rate(rule.p) if rule.tested else "", _finding(rule.tested), auc]
+    cells = [number(rule.gained.mean, digits), span(rule.gained.student_t, digits), word(rule.fires)]
+    cells.append(number(trigger.per_deployment.random, digits) if trigger else "")
+    return [*cells, rate(tested.control_p) if tested else "", _finding(tested) if tested else "", auc]
 
 
-def _finding(trigger: TriggerScore | None) -> str:
-    """Return how far a trigger comes: it beats chance, or all that a useful one has to; nothing of a reference."""
-    if trigger is None:
-        return ""
-    useful = defined(trigger.useful)
+def _finding(trigger: TriggerScore) -> str:
+    """Return how far a trigger comes: it beats chance, or all that a useful one has to."""
+    useful, beats = defined(trigger.useful), _yes(defined(trigger.passes_control))
     if useful and useful.useful:
-        return Toned("yes, useful", "good")
-    return _yes(defined(trigger.passes_control))
+        return Cell("yes, useful", "good")
+    fails = [WORDS[name] for name in useful.does_not_beat] if useful else []
+    note = f"Not shown to beat {listed(fails, last='or')}." if fails else ""
+    return Cell(beats, "good" if beats == "yes" else "", note=note)
 
 
 def _yes(answer: bool | None) -> str:
-    return DASH if answer is None else Toned("yes", "good") if answer else "no"
+    return DASH if answer is None else Cell("yes", "good") if answer else "no"
 
 
 def controls(scores: Scores) -> Table:
@@ -154,20 +208,19 @@ def controls(scores: Scores) -> Table:
         rows,
         [
             ("total", lambda trigger, digits: number(trigger.policy_total, digits)),
-            ("random", lambda trigger, digits: _null(trigger.random, digits)),
+            ("random", lambda trigger, digits: text_of(trigger.random, lambda null: _null(null, digits))),
             *blocks,
-            ("shifted", lambda trigger, digits: _null(trigger.random_shift, digits)),
+            ("shifted", lambda trigger, digits: text_of(trigger.random_shift, lambda null: _null(null, digits))),
         ],
     )
 
 
 def _block(trigger: TriggerScore, digits: int, *, place: int) -> str:
-    blocks = defined(trigger.random_blocks)
-    return _null(list(blocks.values())[place], digits) if blocks else DASH
+    return text_of(trigger.random_blocks, lambda blocks: _null(list(blocks.values())[place], digits))
 
 
-def _null(null: RandomControl | Undefined, digits: int) -> str:
-    return DASH if isinstance(null, Undefined) else f"{number(null.mean, digits)}, p {rate(null.p)}"
+def _null(null: RandomControl, digits: int) -> str:
+    return f"{number(null.mean, digits)}, p {rate(null.p)}"
 
 
 def proxies(scores: Scores) -> Table:
@@ -205,43 +258,6 @@ def _chosen(scores: Scores) -> Iterator[Row]:
         yield from (row for name in chosen for row in rows if row[0][-1] == name)
 
 
-def earnings(scores: Scores) -> Table:
-    """Return what each policy earns in a checkpoint, beside what costs nothing to know."""
-    rows: list[tuple[str, ...]] = []
-    for key, score in scores.items():
-        digits, triggers = _digits(score), score.triggers.retained
-        policies = [(name, trigger.earned, trigger.gains) for name, trigger in triggers.items()]
-        policies += [
-            (f"{name}, running", trigger.running_quantile.earned, trigger.running_quantile.gains)
-            for name, trigger in triggers.items()
-        ]
-        rows += [
-            (*key, name, estimate(earned, digits), *(_gain(gains[baseline], digits) for baseline in BASELINES))
-            for name, earned, gains in policies
-            if not isinstance(earned, Undefined) and not isinstance(gains, Undefined)
-        ]
-        rows += [
-            (*key, name, estimate(earned, digits), DASH, DASH, DASH)
-            for name, earned in score.policies.retained.earned.items()
-        ]
-    return Table(
-        "earnings",
-        "Total dR of a checkpoint, mean and Student-t interval over checkpoints, retained forks; and how much more "
-        "than never, always, and the position table, with the larger p of Student-t and sign flips. The position "
-        "table and the clock of each direction read the schedule: baselines, not rules. Running: by the "
-        "label-free running quantile.",
-        (*KEYS, "Policy", "total of a checkpoint", "over never", "over always", "over the position table"),
-        rows,
-        keys=3,
-    )
-
-
-def _gain(gain: Gain, digits: int) -> str:
-    student, flips = defined(gain.p_student_t), defined(gain.p_sign_flip)
-    p = None if student is None or flips is None else max(student, flips)
-    return f"{number(gain.mean, digits)}, p {rate(p)}"
-
-
 def position(scores: Scores) -> Table:
     """Return what a signal knows beyond its place in the stream."""
     return Table.of(
@@ -275,8 +291,8 @@ def endpoints(scores: Scores) -> Table:
         KEYS_OF_TRIGGER,
         [row for row in _retained(scores) if _has_endpoint(row[1])],
         [
-            ("threshold fitted", lambda trigger, _: _endpoint(trigger.endpoint.leave_one_checkpoint_out)),
-            ("running quantile", lambda trigger, _: _endpoint(trigger.endpoint.running_quantile)),
+            ("threshold fitted", lambda trigger, _: text_of(trigger.endpoint.leave_one_checkpoint_out, _endpoint)),
+            ("running quantile", lambda trigger, _: text_of(trigger.endpoint.running_quantile, _endpoint)),
         ],
     )
 
@@ -286,9 +302,7 @@ def _has_endpoint(trigger: TriggerScore) -> bool:
     return not all(isinstance(endpoint, Undefined) for endpoint in both)
 
 
-def _endpoint(endpoint: Endpoint | Undefined) -> str:
-    if isinstance(endpoint, Undefined):
-        return DASH
+def _endpoint(endpoint: Endpoint) -> str:
     return f"{with_span(endpoint.value, endpoint.student_t, 2)} ({endpoint.clusters})"
 
 
@@ -314,17 +328,15 @@ def usefulness(scores: Scores) -> Table:
             ("total of a checkpoint", lambda trigger, digits: estimate(trigger.earned, digits)),
             ("over never and always", lambda trigger, digits: _gain_over(trigger, "better_of_both", digits)),
             ("over the position table", lambda trigger, digits: _gain_over(trigger, "position_table", digits)),
-            ("p, swapped", lambda trigger, _: rate(swapped.p if (swapped := defined(trigger.swapped)) else None)),
+            ("p, swapped", lambda trigger, _: text_of(trigger.swapped, lambda swapped: rate(swapped.p))),
             ("useful", lambda trigger, _: _not_beaten(trigger)),
         ],
     )
 
 
 def _gain_over(trigger: TriggerScore, baseline: str, digits: int) -> str:
-    gains = defined(trigger.gains)
-    if gains is None:
-        return DASH
-    gain = gains[baseline]
+    assert not isinstance(trigger.gains, Undefined)  # such rows are left out
+    gain = trigger.gains[baseline]
     anew = "" if isinstance(gain.refitted, Undefined) else f", anew {span(gain.refitted, digits)}"
     return f"{estimate(gain, digits)}, p {rate(gain.p_sign_flip)}{anew}"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from worldfork.analysis.present.strips import Strip
 from worldfork.analysis.present.table import Column, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
 from worldfork.analysis.present.text.formatting import (
@@ -13,15 +14,16 @@ from worldfork.analysis.present.text.formatting import (
     percent,
     rate,
     span,
+    text_of,
     unsigned,
     with_span,
 )
 from worldfork.analysis.present.text.value import level_words, place_words, price
 from worldfork.analysis.score.curves import CurvePoint
-from worldfork.analysis.score.prices import PriceRange
+from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.trials import Trial
-from worldfork.analysis.score.undefined import divide, divide_bounds
+from worldfork.analysis.score.undefined import Undefined, divide, divide_bounds
 from worldfork.counting import plural
 
 
@@ -60,8 +62,7 @@ def _skewness(score: TaskScore) -> str:
 
 
 def _johnson(score: TaskScore, digits: int) -> str:
-    skew = defined(score.effect.all_attempted.skew)
-    return span(skew.johnson, digits) if skew else DASH
+    return text_of(score.effect.all_attempted.skew, lambda skew: span(skew.johnson, digits))
 
 
 def _probability(score: TaskScore) -> str:
@@ -86,11 +87,12 @@ def curve(scores: Scores) -> Table:
         ],
         [
             ("forks", lambda point, _: str(point.forks)),
-            ("checkpoints", lambda point, _: str(point.checkpoints)),
+            (Column("checkpoints", optional=True), lambda point, _: str(point.checkpoints)),
             ("mean dR", lambda point, digits: number(point.mean, digits)),
-            ("alone", lambda point, digits: span(point.student_t, digits)),
+            (Column("alone", optional=True), lambda point, digits: span(point.student_t, digits)),
             ("band", lambda point, digits: span(point.band, digits)),
         ],
+        strip=lambda point: Strip(mean=point.mean, student_t=point.band, bootstrap=point.student_t),
     )
 
 
@@ -169,31 +171,48 @@ def _trial(trial: Trial, digits: int) -> tuple[str, ...]:
 
 def prices(scores: Scores) -> Table:
     """Return the prices of an update between which each policy is worth more than never and than always."""
-    return Table(
+    rows = [
+        ((*key, name), cells, digits_for(score.effect.all_attempted))
+        for key, score in scores.items()
+        for name, cells in _prices(score)
+    ]
+    return Table.of(
         "price",
         "Prices of an update, in return of an episode, before any price that is registered: up to which a policy "
         "is worth more than never, from which it is worth more than always, and at which it is worth the most of "
         "never, always and the candidates, in hindsight, with thresholds fitted at no price. The interval holds "
         "every price at which the paired t test does not tell the two apart (Fieller).",
-        (*KEYS, "Policy", "over never up to", "over always from", "best at"),
+        (*KEYS, "Policy"),
+        rows,
         [
-            (*key, *row)
-            for key, score in scores.items()
-            for row in _prices(score, digits_for(score.effect.all_attempted))
+            ("over never up to", lambda prices, digits: _price(prices[0], digits)),
+            ("over always from", lambda prices, digits: _price(prices[1], digits)),
+            ("best at", lambda prices, digits: _range(prices[2], digits)),
         ],
-        keys=3,
+        strip=lambda prices: Strip(
+            mean=prices[0].price if prices[0] else Undefined("never is compared with nothing"),
+            student_t=prices[0].interval if prices[0] else None,
+            forecast=prices[1].price if prices[1] else None,
+        ),
     )
 
 
-def _prices(score: TaskScore, digits: int) -> Iterator[tuple[str, ...]]:
+_Prices = tuple[BreakEven | None, BreakEven | None, PriceRange | None]
+
+
+def _prices(score: TaskScore) -> Iterator[tuple[str, _Prices]]:
+    """Yield where each policy breaks even with never, and with always, and where it is the best of all."""
     shown = score.prices
     best = {part.policy: part for part in shown.best}
-    yield ("always", price(shown.always, digits), DASH, _range(best.get("always"), digits))
+    yield "always", (shown.always, None, best.get("always"))
     for name, even in shown.triggers.items():
         if score.triggers.all_attempted[name].standing != "reference":
-            cells = (price(even.over_never, digits), price(even.over_always, digits))
-            yield (name, *cells, _range(best.get(name), digits))
-    yield ("never", DASH, DASH, _range(best.get("never"), digits))
+            yield name, (even.over_never, even.over_always, best.get(name))
+    yield "never", (None, None, best.get("never"))
+
+
+def _price(even: BreakEven | None, digits: int) -> str:
+    return DASH if even is None else price(even, digits)
 
 
 def _range(part: PriceRange | None, digits: int) -> str:

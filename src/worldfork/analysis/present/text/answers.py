@@ -41,11 +41,6 @@ class Advice:
     what: str
     certainty: str
 
-    @property
-    def sentence(self) -> str:
-        """Advice and certainty."""
-        return f"{self.what} {self.certainty}"
-
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -88,11 +83,6 @@ class Answer:
     def size(self) -> str:
         """The mean with its unit, what it is of the frozen and the clean return, and without diverged forks."""
         return f"{self.mean}{UNIT} on this schedule{f', {self.of}' if self.of else ''}{self.diverged}."
-
-    @property
-    def sentence(self) -> str:
-        """The verdict, its grade, its size."""
-        return f"{self.lead}: {self.size}"
 
     @property
     def helped_words(self) -> str:

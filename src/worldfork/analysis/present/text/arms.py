@@ -1,69 +1,59 @@
-"""Comparisons of arms in sentences: pair by pair, all of them together, and what sets them apart."""
+"""Arms in sentences: pair by pair, all of them together, what sets them apart, and along a number that varies."""
 
 import dataclasses
+import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from worldfork.analysis.present.text.answers import UNIT
-from worldfork.analysis.present.text.formatting import defined, digits_for, estimate, listed, number
+from worldfork.analysis.present.text.formatting import (
+    decimals,
+    defined,
+    digits_for,
+    estimate,
+    listed,
+    number,
+    signal_digits,
+)
+from worldfork.analysis.score.arms import alike_but_for, compared_pairs
 from worldfork.analysis.score.contrasts import Contrast
+from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.result import Score
-from worldfork.analysis.score.undefined import Undefined
-from worldfork.analysis.score.verdicts import Grade
+from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
+from worldfork.analysis.score.undefined import Figure, Undefined
 from worldfork.counting import plural
-from worldfork.registration import Registration, difference
+from worldfork.registration import Arm, Registration, difference
 from worldfork.registry import BUILT_IN
 
 DIFFERS: Final = ("resolved", "leaning")
 
 
 @dataclasses.dataclass(frozen=True)
-class ContrastAnswer:
-    """Two arms on one task: the first less the second."""
-
-    first: str
-    second: str
-    task: str
-    grade: Grade | None
-    difference: str  # with its interval
-    sentence: str
-
-
-@dataclasses.dataclass(frozen=True)
 class PairSummary:
-    """Two arms on all tasks they share: the later less the earlier."""
+    """Two arms on all tasks that they share, by their labels: the later less the earlier."""
 
     later: str
     earlier: str
     sentence: str
-    answers: Mapping[str, ContrastAnswer]  # by task
+    tasks: Sequence[str]
+    differing: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by task: the difference with its grade
     margin: float | None = None  # within which they were predicted to be equivalent on every task, and are
-    labels: tuple[str, str] = ("", "")  # of both, where they are not called by their names
-
-    @property
-    def shown(self) -> tuple[str, str]:
-        """Names of the later and the earlier arm in sentences."""
-        return self.labels[0] or self.later, self.labels[1] or self.earlier
-
-    @property
-    def differs(self) -> bool:
-        """True where the difference is resolved or leans on any task."""
-        return any(contrast.grade in DIFFERS for contrast in self.answers.values())
 
 
 def summarise_pairs(score: Score) -> list[PairSummary]:
     """Return every pair of arms that the score compares and that shares a task."""
     summaries = []
     for pair, tasks in score.contrasts.items():
-        labels = arms_of(score, pair)
-        attempted = {task: both.all_attempted for task, both in tasks.items()}
-        answers = {task: contrast_answer(labels, task, contrast) for task, contrast in attempted.items()}
-        if answers:
-            later, _, earlier = pair.partition(" - ")
-            sentence = contrast_summary(labels, list(answers.values()), attempted, sized=True)
-            margin = _margin(score, later, earlier, tasks=answers)
-            summaries.append(PairSummary(later, earlier, sentence, answers, margin, labels))
+        arms, attempted = arms_of(score, pair), {task: both.all_attempted for task, both in tasks.items()}
+        if attempted:
+            sentence = contrast_summary(arms, attempted, sized=True)
+            differing = {
+                task: (estimate(contrast), contrast.grade) for task, contrast in _differing(attempted).items()
+            }
+            shown = {task: f"{size} on {task} ({grade})" for task, (size, grade) in differing.items()}
+            margin = _margin(score, *pair.split(" - ", 1), tasks=attempted)
+            summaries.append(PairSummary(*arms, sentence, list(attempted), shown, margin))
     return summaries
 
 
@@ -73,30 +63,30 @@ def arms_of(score: Score, pair: str) -> tuple[str, str]:
     return score.label(later), score.label(earlier)
 
 
-def contrast_answer(arms: tuple[str, str], task: str, contrast: Contrast | Undefined) -> ContrastAnswer:
-    """Return one arm less another, in a sentence."""
-    first, second = arms
+def _differing(contrasts: Mapping[str, Contrast | Undefined]) -> dict[str, Contrast]:
+    """Return the contrasts that are resolved or lean to a side, by task."""
+    return {
+        task: contrast
+        for task, contrast in contrasts.items()
+        if not isinstance(contrast, Undefined) and contrast.grade in DIFFERS and defined(contrast.mean) is not None
+    }
+
+
+def contrast_words(arms: tuple[str, str], task: str, contrast: Contrast | Undefined) -> str:
+    """Return one arm less another on a task, in a sentence."""
     if isinstance(contrast, Undefined):
-        return ContrastAnswer(first, second, task, None, "undefined", f"{task}: {contrast.why}.")
-    digits, mean = digits_for(contrast), defined(contrast.mean)
-    grade = None if isinstance(contrast.grade, Undefined) else contrast.grade
-    difference = estimate(contrast, digits)
-    comparison = "unresolved"
-    if grade in DIFFERS and mean is not None:
-        comparison = f"{'better' if mean > 0 else 'worse'} ({grade})"
-    sentence = (
-        f"{task}: {first} less {second} is {difference}, {comparison}; updating is worth "
+        return f"{task}: {contrast.why}."
+    (first, second), digits, comparison = arms, digits_for(contrast), "unresolved"
+    if _differing({task: contrast}):
+        comparison = f"{'better' if (defined(contrast.mean) or 0.0) > 0 else 'worse'} ({contrast.grade})"
+    return (
+        f"{task}: {first} less {second} is {estimate(contrast, digits)}, {comparison}; updating is worth "
         f"{number(contrast.first, digits)} with {first} and {number(contrast.second, digits)} with {second}."
     )
-    return ContrastAnswer(first, second, task, grade, difference, sentence)
 
 
 def contrast_summary(
-    arms: tuple[str, str],
-    answers: Sequence[ContrastAnswer],
-    contrasts: Mapping[str, Contrast | Undefined],
-    *,
-    sized: bool = False,
+    arms: tuple[str, str], contrasts: Mapping[str, Contrast | Undefined], *, sized: bool = False
 ) -> str:
     """Return all tasks of two arms in one sentence: which speak for which arm, and how surely.
 
@@ -104,28 +94,26 @@ def contrast_summary(
     the difference where there is one task; those of several stand in a table.
     """
     first, second = arms
-    differing: dict[str, list[str]] = {}
-    neither: list[str] = []
-    for graded in answers:
-        contrast = contrasts[graded.task]
-        mean = None if isinstance(contrast, Undefined) else defined(contrast.mean)
-        if mean is None or isinstance(contrast, Undefined) or graded.grade not in DIFFERS:
-            neither.append(graded.task)
-            continue
-        both = [defined(contrast.first), defined(contrast.second)]
-        lose = all(value is not None and value < 0 for value in both)
-        verb = ("cost less" if mean > 0 else "cost more") if lose else f"are worth {'more' if mean > 0 else 'less'}"
-        differing.setdefault(verb, []).append(f"{graded.task} ({graded.grade})")
+    if not contrasts:
+        return f"{first} and {second} have no task in common."
+    differing = _differing(contrasts)
+    by_verb: dict[str, list[str]] = {}
+    for task, contrast in differing.items():
+        more = (defined(contrast.mean) or 0.0) > 0
+        lose = all((defined(value) or 0.0) < 0 for value in (contrast.first, contrast.second))
+        verb = f"cost {'less' if more else 'more'}" if lose else f"are worth {'more' if more else 'less'}"
+        by_verb.setdefault(verb, []).append(f"{task} ({contrast.grade})")
     parts = [
-        f"updates {verb} with {first} than with {second} on {listed(tasks)}" for verb, tasks in differing.items()
+        f"updates {verb} with {first} than with {second} on {listed(tasks)}" for verb, tasks in by_verb.items()
     ]
-    if neither:
+    if neither := [task for task in contrasts if task not in differing]:
         between = "" if parts else f" between {first} and {second}"
         parts.append(f"the difference{between} is unresolved on {listed(neither)}")
     text = "; ".join(parts)
-    if sized and text and len(answers) == 1 and answers[0].difference != "undefined":
-        text += f": {answers[0].difference}{UNIT}"
-    return f"{text[0].upper()}{text[1:]}." if text else f"{first} and {second} have no task in common."
+    (only, *others) = contrasts.values()
+    if sized and not others and not isinstance(only, Undefined):
+        text += f": {estimate(only)}{UNIT}"
+    return f"{text[0].upper()}{text[1:]}."
 
 
 ALIKE: Final = ""  # stands for the sentence of all pairs that do not differ
@@ -145,17 +133,17 @@ def _headlines(pairs: Sequence[PairSummary]) -> list[str]:
     in_sweeps = len({pair.earlier for pair in pairs}) > 1
     groups: dict[str, list[PairSummary]] = {}
     for pair in pairs:
-        groups.setdefault(_pattern(pair) if pair.differs else ALIKE, []).append(pair)
+        groups.setdefault(_pattern(pair) if pair.differing else ALIKE, []).append(pair)
     if not in_sweeps and ALIKE in groups:
         groups[ALIKE] = groups.pop(ALIKE)  # last; the pairs of several sweeps stay in their order, registered first
     # Arms of several sweeps are many together, whatever each sweep has.
-    many = sum(pair.differs for pair in pairs) if in_sweeps else 0
+    many = sum(bool(pair.differing) for pair in pairs) if in_sweeps else 0
     sentences: list[str] = []
     for pattern, members in groups.items():
         if pattern == ALIKE:
             sentences.append(_unresolved(members))
         elif len(members) > 1 and max(len(members), many) > MOST_SENTENCES:
-            sentences.append(pattern.replace("{}", listed([pair.shown[0] for pair in members])))
+            sentences.append(pattern.replace("{}", listed([pair.later for pair in members])))
         else:
             sentences += [pair.sentence for pair in members]
     return sentences
@@ -163,7 +151,7 @@ def _headlines(pairs: Sequence[PairSummary]) -> list[str]:
 
 def _pattern(pair: PairSummary) -> str:
     """Return its sentence with a place for the later arm, and without its size."""
-    return re.sub(rf": [^:]*{UNIT}\.$", ".", pair.sentence.replace(f"with {pair.shown[0]} than", "with {} than"))
+    return re.sub(rf": [^:]*{UNIT}\.$", ".", pair.sentence.replace(f"with {pair.later} than", "with {} than"))
 
 
 def _margin(score: Score, later: str, earlier: str, *, tasks: Collection[str]) -> float | None:
@@ -186,15 +174,14 @@ def _equivalent(pairs: Sequence[PairSummary]) -> list[str]:
         by_margin.setdefault(pair.margin or 0.0, []).append(pair)
     sentences = []
     for margin, members in by_margin.items():
-        tasks = dict.fromkeys(task for pair in members for task in pair.answers)
+        tasks = dict.fromkeys(task for pair in members for task in pair.tasks)
         where = "every task" if len(tasks) > 1 else next(iter(tasks))
-        named = "; ".join(" and ".join(pair.shown) for pair in members)
+        named = "; ".join(f"{pair.later} and {pair.earlier}" for pair in members)
         sentences.append(f"Equivalent within ±{margin:g}{UNIT} on {where}, as predicted: {named}.")
         sentences += [
-            f"Within that margin {' less '.join(pair.shown)} is {contrast.difference} on {task} ({contrast.grade})."
+            f"Within that margin {pair.later} less {pair.earlier} is {difference}."
             for pair in members
-            for task, contrast in pair.answers.items()
-            if contrast.grade in DIFFERS
+            for difference in pair.differing.values()
         ]
     return sentences
 
@@ -202,16 +189,15 @@ def _equivalent(pairs: Sequence[PairSummary]) -> list[str]:
 def _unresolved(alike: Sequence[PairSummary]) -> str:
     """Return which arms do not differ from the ones that they are compared with.
 
-    >>> pairs = [PairSummary("b", "a", "Alike.", {}), PairSummary("c", "a", "Alike.", {})]
+    >>> pairs = [PairSummary("b", "a", "Alike.", ()), PairSummary("c", "a", "Alike.", ())]
     >>> _unresolved(pairs)
     'The difference is unresolved on every task: b and c less a.'
-    >>> _unresolved([*pairs, PairSummary("y", "x", "Alike.", {})])
+    >>> _unresolved([*pairs, PairSummary("y", "x", "Alike.", ())])
     'The difference is unresolved on every task: b and c less a; y less x.'
     """
     by_earlier: dict[str, list[str]] = {}
     for pair in alike:
-        later, earlier = pair.shown
-        by_earlier.setdefault(earlier, []).append(later)
+        by_earlier.setdefault(pair.earlier, []).append(pair.later)
     each = "; ".join(f"{listed(names)} less {earlier}" for earlier, names in by_earlier.items())
     return f"The difference is unresolved on every task: {each}."
 
@@ -247,6 +233,52 @@ def _readable(change: str, *, absent: str, factor: bool = False) -> str:
     return f"{where}: {' → '.join(absent if value == 'null' else value for value in (before, after))}"
 
 
+FRACTIONS: Final = {1.0: "the full", 0.5: "half the", 0.1: "a tenth of the", 0.01: "a hundredth of the"}
+MODES: Final = {"pinned": "evaluated at the drift of the fork", "forward": "evaluated while the drift goes on"}
+MOST_DIFFERENCES: Final = 3  # of an arm from the first; more are listed, not said
+
+
+def arm_words(registration: Registration | None, name: str) -> str:
+    """Return what an arm has otherwise than the first, in a few words; empty for the first, and where the
+    registration labels the arm."""
+    if registration is None or registration.arms[0].name == name or registration.arm(name).label:
+        return ""
+    first, arm = registration.arms[0], registration.arm(name)
+    before, after = first.mechanism, arm.mechanism
+    factors = [float(update.settings.get("rate", 1.0)) for update in (before, after)]
+    rate = FRACTIONS.get(factors[1], f"{factors[1]:g} times the")
+    found = {
+        f"{after.name} as the update": before.name != after.name,
+        f"{rate} learning rate": factors[0] != factors[1] and after.name in BUILT_IN["mechanisms"],
+        plural(after.steps, "gradient step"): before.steps != after.steps,
+        f"a window of {plural(after.window, 'transition')}": before.window != after.window,
+        f"updates of {after.scope.replace('+', ' and ')}": before.scope != after.scope,
+        MODES[arm.evaluation.mode]: first.evaluation.mode != arm.evaluation.mode,
+        f"action noise {arm.stream.action_noise:g}": first.stream.action_noise != arm.stream.action_noise,
+    }
+    words = [text for text, differs in found.items() if differs]
+    return listed(words) if len(words) <= MOST_DIFFERENCES else ""
+
+
+def why_compared(score: Score) -> str:
+    """Return by which rule these arms are compared (docs/report.md), where it is not simply each with the first."""
+    pairs = compared_pairs(score.registration, score.arms) if score.registration else []
+    named: dict[str, list[str]] = {}
+    for pair in pairs:
+        named.setdefault(pair.reason, []).append(f"{pair.later} with {pair.earlier}")
+    if "predicted" in named:
+        words = ["the arms that registered predictions compare"]
+        if "as predicted" in named:
+            alike = listed(named["as predicted"])
+            words.append(f"without a prediction, since they differ in the same way, {alike}")
+        if others := [*named.get("sweep", ()), *named.get("first", ())]:
+            words.append(f"without a prediction, {listed(others)}")
+        return f"Compared: {'; '.join(words)}."
+    if len({pair.earlier for pair in pairs}) > 1:
+        return "Compared: each arm with the first of its sweep, from which it differs in one setting."
+    return ""
+
+
 def update_words(registration: Registration) -> str:
     """Return what UPDATE does, as far as all arms do the same; empty where they share nothing."""
     mechanisms = [arm.mechanism for arm in registration.arms]
@@ -274,3 +306,116 @@ def update_words(registration: Registration) -> str:
         ", ".join(settings),
     ]
     return ", ".join(text for text in words if text)
+
+
+FEWEST: Final = 3  # two values of a number are a pair, not a sweep
+SIGNALS: Final = ("residual", "kl")  # those that noise is asked about
+Means = Mapping[str, Sequence[tuple[str, Figure]]]  # amounts and their means, by the sweep's name
+
+
+def sweep_words(number_of: str, sweeps: Means) -> str:
+    """Return in which sweeps mean dR rises or falls all along (the amounts and their means, by the sweep's name).
+
+    >>> sweep_words("dose", {"a": [("25", 3.0), ("50", 1.0), ("100", -2.0)]})
+    'Mean dR falls from every dose to the next on a (+3.00 with 25, -2.00 with 100): described, not tested.'
+    >>> sweep_words("window", {"a": [("25", 3.0), ("50", 4.0), ("100", -2.0)]}).partition(" (")[2]
+    'highest +4.00 with 50, lowest -2.00 with 100): described, not tested.'
+    """
+    places: dict[str, list[str]] = {}
+    for name, means in sweeps.items():
+        values = [(amount, mean) for amount, mean in means if not isinstance(mean, Undefined)]
+        if len(values) == len(means) >= FEWEST:
+            shape, ends = _shape(values)
+            places.setdefault(shape, []).append(f"{name} ({ends})")
+    clauses = [f"{shape.format(number_of)} on {listed(names)}" for shape, names in places.items()]
+    return f"Mean dR {'; it '.join(clauses)}: described, not tested." if clauses else ""
+
+
+def _shape(values: Sequence[tuple[str, float]]) -> tuple[str, str]:
+    """Return how a sweep goes, and the values at its ends or its highest and lowest."""
+    means = [mean for _, mean in values]
+    digits = decimals(max(abs(mean) for mean in means))
+    steps = list(itertools.pairwise(means))
+    if all(before < after for before, after in steps) or all(before > after for before, after in steps):
+        ends = [f"{number(mean, digits)} with {amount}" for amount, mean in (values[0], values[-1])]
+        return f"{'rises' if means[0] < means[-1] else 'falls'} from every {{}} to the next", ", ".join(ends)
+    extremes = {"highest": max(values, key=_mean), "lowest": min(values, key=_mean)}
+    ends = [f"{name} {number(mean, digits)} with {amount}" for name, (amount, mean) in extremes.items()]
+    return "does not only rise or only fall from one {} to the next", ", ".join(ends)
+
+
+def _mean(value: tuple[str, float]) -> float:
+    return value[1]
+
+
+def noise_words(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> str:
+    """Return what the most noise does to surprise and to the value of updating, beside the least."""
+    sentences = []
+    for task, groups in sweeps.items():
+        for label, sweep in groups.items():
+            if sweep.baseline in sweep.noises and len(sweep.noises) > 1:
+                least, most = sweep.noises[sweep.baseline], list(sweep.noises.values())[-1]
+                noise = f"sigma_a {most.action_noise:g} instead of {least.action_noise:g}"
+                where = sweep_name(task, label, groups)
+                sentences.append(f"On {where}, with {noise}, these change: {listed(list(_rises(most)))}.")
+    return " ".join([*sentences, "Intervals are Student-t 95% over checkpoints."]) if sentences else ""
+
+
+def _rises(noise: Noise) -> Iterable[str]:
+    """Yield how far each signal, and mean dR, lies above those of the least noise."""
+    for name in SIGNALS:
+        recorded = noise.signals.get(name)
+        rise = None if recorded is None else defined(recorded.rise)
+        if rise is not None and not isinstance(rise.mean, Undefined):
+            yield f"{name} by {estimate(rise, signal_digits(rise.mean))}"
+    if (worth := defined(noise.rise)) is not None and not isinstance(worth.mean, Undefined):
+        yield f"mean dR by {estimate(worth)}"
+
+
+def dose_means(sweeps: Mapping[str, Mapping[str, DoseSweep]]) -> dict[str, list[tuple[str, Figure]]]:
+    """Return the mean dR of every dose, by the sweep's name, where doses have an order."""
+    return {
+        sweep_name(task, label, groups): [(dose.amount, dose.mean) for dose in sweep.doses.values()]
+        for task, groups in sweeps.items()
+        for label, sweep in groups.items()
+        if not isinstance(sweep.order, Undefined)
+    }
+
+
+def windows(score: Score) -> dict[tuple[str, str], list[tuple[Arm, TaskScore]]]:
+    """Return the arms that differ in the window of their update alone, ascending, by task and what else sets them
+    apart; only those of three windows or more."""
+    arms = score.registration.arms if score.registration else ()
+    found = {}
+    for group in alike_but_for(("mechanism.window",), arms, value=_window):
+        for task in dict.fromkeys(task for arm in group.arms for task in arm.tasks):
+            scored = [(arm, score.arms[arm.name].tasks) for arm in group.arms if arm.name in score.arms]
+            swept = [(arm, tasks[task]) for arm, tasks in sorted(scored, key=_of_arm) if task in tasks]
+            if len({_window(arm) for arm, _ in swept}) >= FEWEST:
+                found[task, group.label] = swept
+    return found
+
+
+def _window(arm: Arm) -> int:
+    return arm.mechanism.window
+
+
+def _of_arm(scored: tuple[Arm, object]) -> int:
+    return _window(scored[0])
+
+
+def window_means(score: Score) -> dict[str, list[tuple[str, Figure]]]:
+    """Return the mean dR of every window, by the sweep's name."""
+    found = windows(score)
+    labels = {task: {label: None for other, label in found if other == task} for task, _ in found}
+    return {
+        sweep_name(task, label, labels[task]): [
+            (f"{_window(arm):,}", figures.effect.all_attempted.mean) for arm, figures in swept
+        ]
+        for (task, label), swept in found.items()
+    }
+
+
+def sweep_name(task: str, label: str, groups: Mapping[str, object]) -> str:
+    """Return the task, and what sets these arms apart from others that sweep the same number."""
+    return task if len(groups) == 1 else f"{task}, {label}"

@@ -27,7 +27,7 @@ UNIT: Final = "return per episode"
 WORDS: Final = {
     "helpful": "{} beats never updating",
     "harmful": "Every policy returns less than never updating",
-    "unresolved": "No policy is shown to beat never updating",
+    "unresolved": "Not resolved",
 }
 
 
@@ -84,8 +84,14 @@ def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
         sure = all(_grade(gains[name]) == "resolved" for name in gains)
         advice = "Leave the model frozen." if sure else "Rather leave the model frozen."
     else:
-        sentence = f"Not resolved. {_unresolved(deployed, gains, better, best)}{fewer}"
-        advice = "No advice yet."
+        who = "no policy" if len(gains) > 1 else best
+        size = f"{_range(deployed, gains, worse)}{UNIT}" if len(worse) > NAMED else "return"
+        cost = f"; {_graded_list(gains, worse)} cost {size}" if worse else ""
+        shown = f"On {task} {who} is{'' if len(gains) > 1 else ' not'} shown to beat never updating{cost}."
+        sentence = f"{shown} {_unresolved(deployed, gains, better, best)}"
+        advice = "Leave the model frozen until a policy is shown to return more."
+        if better:
+            advice = f"Leave the model frozen, or test {best} on other checkpoints."
     if silent := [name for name in ranked if name in silent_policies(deployed)]:
         named = listed(silent) if len(silent) <= NAMED else f"{len(silent)} policies"
         sentence += f" {named} never fired, and returned what never did."

@@ -1,10 +1,12 @@
-"""Numbers as people read them; an undefined one is a dash."""
+"""Numbers as people read them, with every digit behind them; an undefined one is a dash with its reason."""
 
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from worldfork.analysis.present.table import Cell
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score.rankings import Ranking
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
@@ -59,8 +61,12 @@ def number(value: Figure | None, digits: int = 1) -> str:
     ('-113.4', '–', '+0.0', '-2.7e+33')
     """
     if value is None or isinstance(value, Undefined):
-        return DASH
-    return f"{value:+,.{digits}f}" if abs(value) < WIDEST else f"{value:+.1e}"
+        return _absent(value)
+    return Cell(f"{value:+,.{digits}f}" if abs(value) < WIDEST else f"{value:+.1e}", values=(value,))
+
+
+def _absent(value: Undefined | None) -> Cell:
+    return Cell(DASH, note="" if value is None else value.why)
 
 
 def unsigned(value: Figure | None, digits: int = 1) -> str:
@@ -69,7 +75,13 @@ def unsigned(value: Figure | None, digits: int = 1) -> str:
     >>> unsigned(1113.42), unsigned(-0.5, 2)
     ('1,113.4', '-0.50')
     """
-    return number(value, digits).removeprefix("+")
+    return without_plus(number(value, digits))
+
+
+def without_plus(text: str) -> str:
+    """Return a number, perhaps with its interval, without plus signs: prices and returns have no direction."""
+    values, note = (text.values, text.note) if isinstance(text, Cell) else ((), "")
+    return Cell(text.replace("+", ""), values=values, note=note)
 
 
 def rate(value: Figure | None, digits: int = 3) -> str:
@@ -79,12 +91,11 @@ def rate(value: Figure | None, digits: int = 3) -> str:
     ('.919', '<.001', '1')
     """
     if value is None or isinstance(value, Undefined):
-        return DASH
-    smallest = 10**-digits
+        return _absent(value)
+    smallest, text = 10**-digits, f"{value:.{digits}f}"
     if 0 < value < smallest:
-        return f"<.{smallest:.{digits}f}".replace(".0.", ".")
-    text = f"{value:.{digits}f}"
-    return "1" if float(text) == 1 else text.replace("0.", ".", 1)
+        text = f"<.{smallest:.{digits}f}".replace(".0.", ".")
+    return Cell("1" if text == f"{1:.{digits}f}" else text.replace("0.", ".", 1), values=(value,))
 
 
 def percent(share: float, *, signed: bool = True) -> str:
@@ -104,8 +115,8 @@ def span(interval: Interval | Undefined | None, digits: int = 1) -> str:
     ('[-131.2, +90.1]', '–')
     """
     if interval is None or isinstance(interval, Undefined):
-        return DASH
-    return f"[{number(interval.low, digits)}, {number(interval.high, digits)}]"
+        return _absent(interval)
+    return Cell(f"[{number(interval.low, digits)}, {number(interval.high, digits)}]", values=tuple(interval))
 
 
 def with_span(value: Figure | None, interval: Interval | Undefined | None, digits: int = 1) -> str:
@@ -114,16 +125,17 @@ def with_span(value: Figure | None, interval: Interval | Undefined | None, digit
     >>> with_span(-113.42, Interval(-131.2, -90.14)), with_span(1.0, None)
     ('-113.4 [-131.2, -90.1]', '+1.0')
     """
-    if interval is None or isinstance(interval, Undefined):
-        return number(value, digits)
-    return f"{number(value, digits)} {span(interval, digits)}"
+    mean = number(value, digits)
+    if value is None or isinstance(value, Undefined) or interval is None or isinstance(interval, Undefined):
+        return mean
+    return Cell(f"{mean} {span(interval, digits)}", values=(value, *interval))
 
 
 def estimate(estimated: Estimated | Undefined | None, digits: int | None = None) -> str:
     """Return a mean with its Student-t interval; a dash where there is none."""
-    if estimated is None or isinstance(estimated, Undefined):
-        return DASH
-    return with_span(estimated.mean, estimated.student_t, digits_for(estimated) if digits is None else digits)
+    return text_of(
+        estimated, lambda mean: with_span(mean.mean, mean.student_t, digits_for(mean) if digits is None else digits)
+    )
 
 
 def word(value: str | int | Undefined | None) -> str:
@@ -132,7 +144,21 @@ def word(value: str | int | Undefined | None) -> str:
     >>> word("resolved"), word(12), word(Undefined("one checkpoint"))
     ('resolved', '12', '–')
     """
-    return DASH if value is None or isinstance(value, Undefined) else str(value)
+    return text_of(value, str)
+
+
+def graded(grade: str | Undefined | None) -> str:
+    """Return a grade of evidence with its definition."""
+    return Cell(grade, "badge", note=TERMS.get(grade, "")) if isinstance(grade, str) else _absent(grade)
+
+
+def text_of(record: T | Undefined | None, show: Callable[[T], str]) -> str:
+    """Return what is shown of a record; a dash with the reason where it is undefined.
+
+    >>> text_of(0.5, rate), text_of(Undefined("one checkpoint"), rate)
+    ('.500', '–')
+    """
+    return _absent(record) if record is None or isinstance(record, Undefined) else show(record)
 
 
 def listed(names: Sequence[str], *, last: str = "and") -> str:

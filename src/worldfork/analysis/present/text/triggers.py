@@ -1,4 +1,4 @@
-"""Update rules in groups, and which candidate triggers knew when to update."""
+"""Sentences on which candidate triggers knew when to update."""
 
 import dataclasses
 import math
@@ -7,94 +7,9 @@ from collections.abc import Mapping, Sequence
 from worldfork.analysis.present.text.formatting import defined, listed
 from worldfork.analysis.present.text.terms import BEATEN
 from worldfork.analysis.read.triggers import is_reference
-from worldfork.analysis.score.intervals import MeanOf
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.triggers import TriggerScore
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 from worldfork.counting import plural
-
-
-@dataclasses.dataclass(frozen=True)
-class Rule:
-    """Update rule: a trigger, or a policy that needs none."""
-
-    name: str
-    gained: MeanOf  # per deployment, relative to never updating
-    fires: int | Undefined | None
-    figures: TriggerScore | None = None  # of a trigger
-    term: str = ""  # its definition among TERMS, or nothing
-
-    @property
-    def earned(self) -> Figure:
-        """The mean return gained per deployment."""
-        return self.gained.mean
-
-    @property
-    def interval(self) -> Bounds:
-        """Its Student-t interval over checkpoints."""
-        return self.gained.student_t
-
-    @property
-    def chance(self) -> Figure | None:
-        """Gain of firing as often at random; None of a policy that needs no trigger."""
-        return self.figures.per_deployment.random if self.figures else None
-
-    @property
-    def chance_interval(self) -> Bounds | None:
-        """The 95% of its draws."""
-        return self.figures.per_deployment.random_interval if self.figures else None
-
-    @property
-    def tested(self) -> TriggerScore | None:
-        """Its figures where it is a trigger that can beat chance; references are not tested."""
-        return self.figures if self.figures and self.figures.standing != "reference" else None
-
-    @property
-    def kind(self) -> str:
-        """Kind of its dot in a chart: untested, passes, or neither."""
-        if self.tested is None:
-            return "untested"
-        return "passes" if self.tested.passes_control is True else ""
-
-    @property
-    def p(self) -> Figure | None:
-        """The larger of the two corrected p values of its random controls; references have none."""
-        return defined(self.tested.control_p) if self.tested else None
-
-    @property
-    def fails(self) -> list[str]:
-        """Tests that it should pass and does not."""
-        useful = defined(self.figures.useful) if self.figures else None
-        return [BEATEN[name] for name in useful.does_not_beat] if useful else []
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """Rules that belong together, and what they are."""
-
-    title: str
-    term: str
-    rules: Sequence[Rule]
-
-
-def rule_groups(score: TaskScore, *, side: str) -> list[Group]:
-    """Return every rule: without a signal, candidates, others, and references apart from all of them."""
-    gained = score.policies[side].per_deployment
-    forks = score.forks.attempted if side == "all_attempted" else score.forks.retained
-    by_standing: dict[str, list[Rule]] = {"candidate": [], "exploratory": [], "reference": []}
-    for name, figures in score.triggers[side].items():
-        by_standing[figures.standing].append(Rule(name, figures.per_deployment, figures.fires, figures))
-    by_standing["reference"] += [
-        Rule(name, gained[name.replace(" ", "_")], None, term=name)
-        for name in ("position table", "direction clock", "oracle")
-    ]
-    groups = [
-        Group("Without a signal", "", [Rule("always", gained["always"], forks)]),
-        Group("Candidate triggers", "candidate", by_standing["candidate"]),
-        Group("Not among candidates", "exploratory", by_standing["exploratory"]),
-        Group("References", "reference", by_standing["reference"]),
-    ]
-    return [group for group in groups if group.rules]
 
 
 @dataclasses.dataclass(frozen=True)

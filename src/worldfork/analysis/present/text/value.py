@@ -11,6 +11,7 @@ from worldfork.analysis.present.text.formatting import (
     number,
     span,
     with_span,
+    without_plus,
 )
 from worldfork.analysis.score.curves import Curve, CurvePoint
 from worldfork.analysis.score.intervals import Skew
@@ -128,7 +129,7 @@ def trial_words(score: TaskScore) -> str:
 
 def price(even: BreakEven, digits: int) -> str:
     """Return a break-even price with its interval, without plus signs: prices have no direction."""
-    return with_span(even.price, defined(even.interval), digits).replace("+", "")
+    return without_plus(with_span(even.price, defined(even.interval), digits))
 
 
 def price_words(score: TaskScore) -> str:

@@ -14,7 +14,7 @@ const state = {
   at: null,
 };
 const listeners = [];
-const part = () => readPart(state.part);
+const part = () => ledger.parts[state.part];
 const chosenFork = () => part().forks[state.fork];
 
 function change(next) {
@@ -66,12 +66,5 @@ function readAddress() {
 }
 
 // "fitted" (leave-one-checkpoint-out), a number, or an infinity.
-function readThreshold(text) {
-  if (text === "fitted") return text;
-  const spelled = text
-    .trim()
-    .replace(/−/g, "-")
-    .replace(/^([+-]?)(inf|∞)$/i, "$1Infinity");
-  return spelled === "" || Number.isNaN(Number(spelled)) ? null : Number(spelled);
-}
+const readThreshold = (text) => (text === "fitted" ? text : text === "" || Number.isNaN(Number(text)) ? null : Number(text));
 

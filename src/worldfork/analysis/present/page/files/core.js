@@ -1,23 +1,11 @@
 // The data and the small tools that every section uses. Every statistic is looked up: the page computes places on a
 // screen and nothing else. Text enters it through text nodes alone.
 
-const ledger = JSON.parse(document.getElementById("ledger").textContent);
-
-// ---- packed columns (packing.py) ----
-const KINDS = { f64: Float64Array, f32: Float32Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array };
-const MISSING = 0xffff;
-
 function bytesOf(base64) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
   for (let index = 0; index < text.length; index++) bytes[index] = text.charCodeAt(index);
   return bytes;
-}
-
-async function inflated(base64) {
-  const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 if (!("DecompressionStream" in window)) {
@@ -25,75 +13,13 @@ if (!("DecompressionStream" in window)) {
   document.body.prepend(Object.assign(document.createElement("p"), { className: "noscript", textContent: words }));
   return;
 }
-const block = await inflated(document.getElementById("columns").textContent);
-
-// The bytes of a column stand by their place in a number: all first ones, all second ones.
-function unpack({ kind, at, count }) {
-  const size = KINDS[kind].BYTES_PER_ELEMENT;
-  const bytes = new Uint8Array(count * size);
-  for (let place = 0; place < size; place++)
-    for (let index = 0, from = at + place * count; index < count; index++) bytes[index * size + place] = block[from + index];
-  return new KINDS[kind](bytes.buffer);
-}
-
-// Packed columns unpacked wherever they stand; everything else as it is.
-function unpacked(value) {
-  if (Array.isArray(value)) return value.map(unpacked);
-  if (value === null || typeof value !== "object") return value;
-  if (value.kind in KINDS && "at" in value) return unpack(value);
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, unpacked(inner)]));
-}
-
-const known = (value) => (Number.isNaN(value) ? null : value);
-const hasBit = (bits, index) => ((bits[index >> 3] >> (7 - (index & 7))) & 1) === 1;
-
-// A fork as a record; what only some forks of a large page have is on these alone.
-function readForks(columns) {
-  const forks = Array.from(columns.k, (k, index) => {
-    const [hold, update] = [known(columns.r_hold[index]), known(columns.r_update[index])];
-    return {
-      index,
-      k,
-      cell: columns.cell[index],
-      diverged: columns.diverged[index] === 1,
-      step: columns.step[index],
-      level: known(columns.level[index]),
-      r_hold: hold,
-      r_update: update,
-      delta: columns.scored[index] ? update - hold : null,
-    };
-  });
-  const { episodes, digest_length: length } = columns;
-  const slice = (column, place, count) => Array.from(column.subarray(place * count, (place + 1) * count), known);
-  columns.detail.forEach((index, place) => {
-    const fork = forks[index];
-    fork.detailed = true;
-    if (episodes) {
-      const [hold, update] = [slice(columns.hold, place, episodes), slice(columns.update, place, episodes)];
-      const paired = hold.map((value, at) => value !== null || update[at] !== null);
-      fork.hold = hold.filter((_, at) => paired[at]);
-      fork.update = update.filter((_, at) => paired[at]);
-      fork.better = columns.better[place];
-    }
-    if (columns.fit) {
-      fork.fit = slice(columns.fit, place, 5);
-      fork.env_step = columns.env_step[place];
-      fork.digest = columns.digest.slice(place * length, (place + 1) * length);
-      fork.broken = columns.broken[place];
-      if (columns.drawn) fork.draws = slice(columns.drawn, place, columns.draws).filter((value) => value !== null);
-    }
-  });
-  return forks;
-}
-
-// A part is unpacked when it is first looked at: a page of many tasks opens as fast as one of few.
-const readParts = new Map();
-function readPart(index) {
-  if (!readParts.has(index)) {
-    const part = unpacked(ledger.parts[index]);
-    readParts.set(index, { ...part, forks: readForks(part.forks) });
-  }
-  return readParts.get(index);
+const packed = new Blob([bytesOf(document.getElementById("ledger").textContent)]);
+const ledger = await new Response(packed.stream().pipeThrough(new DecompressionStream("deflate"))).json();
+for (const { forks, triggers } of ledger.parts) {
+  forks.forEach((fork, index) => (fork.index = index));
+  // JSON has no infinities: they come as words.
+  for (const { rows = {} } of Object.values(triggers))
+    for (const side of Object.values(rows)) side.threshold = side.threshold.map(Number);
 }
 
 // Appends nodes, texts and nested lists of them; leaves out what is null or false.

@@ -31,7 +31,7 @@ function forkColumns() {
     levels && { key: "level", head: "drift", of: (fork) => fork.level, words: (fork) => brief(fork.level) },
     { ...number("r_hold"), head: "HOLD" },
     { ...number("r_update"), head: "UPDATE" },
-    signal && { key: "signal", head: state.trigger, of: (fork) => known(signal[fork.index]), words: (fork) => brief(known(signal[fork.index])) },
+    signal && { key: "signal", head: state.trigger, of: (fork) => signal[fork.index], words: (fork) => brief(signal[fork.index]) },
   ].filter(Boolean);
 }
 

@@ -79,9 +79,8 @@ function followReader() {
 }
 
 function downloads() {
-  for (const { name, base64, bytes } of JSON.parse(byId("downloadable").textContent)) {
-    const data = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-    const href = URL.createObjectURL(new Blob([data], { type: "application/octet-stream" }));
+  for (const { name, base64, bytes } of ledger.downloads) {
+    const href = URL.createObjectURL(new Blob([bytesOf(base64)], { type: "application/octet-stream" }));
     const size = el("small", {}, ` ${Math.ceil(bytes / 1024)} KB`);
     byId("downloads").append(el("a", { class: "download", href, download: name }, `↓ ${name}`, size));
   }

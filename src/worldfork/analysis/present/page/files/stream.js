@@ -35,16 +35,16 @@ function streamSection() {
   return el("div", {}, controls, figure, forkPanel(chosenFork()));
 }
 
-// A panel's heights back as values (forks.py).
+// A panel's heights back as values (streams.py).
 function readStream(index) {
   if (index === null || index === undefined) return undefined;
-  const log = unpacked(ledger.streams[index]);
+  const log = ledger.streams[index];
   const values = ({ floor, cap }, heights) =>
     Array.from(heights, (height) => (height === 255 ? null : floor + ((cap - floor) * height) / 254));
   const panels = log.panels.map((one) =>
     one.mean ? { ...one, ...Object.fromEntries(["low", "mean", "high"].map((key) => [key, values(one, one[key])])) } : one,
   );
-  return { ...log, panels, level: values({ floor: 0, cap: 1 }, log.level), episode_return: Array.from(log.episode_return, known) };
+  return { ...log, panels, level: values({ floor: 0, cap: 1 }, log.level) };
 }
 
 function streamCaption(inside, log) {
@@ -148,7 +148,7 @@ function forkPanel(fork) {
   const side = sideOf(fork);
   const seen = ({ signal, fired }) =>
     !signal
-      ? hasBit(fired.all_attempted, fork.index)
+      ? fired.all_attempted[fork.index]
         ? "alarm"
         : "no alarm"
       : isNumber(signal[fork.index])
@@ -181,9 +181,7 @@ function forkPanel(fork) {
       : el(
           "p",
           { class: "small" },
-          fork.detailed
-            ? "Episode returns: undefined, the table holds the means alone."
-            : "A page of so many forks tells everything about those with the largest and the least dR alone; the ledger has the rest.",
+          "Episode returns are not here: the table has the means alone, or the page is of more than 5,000 forks.",
         ),
     watch(fork),
     el(

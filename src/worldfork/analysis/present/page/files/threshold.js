@@ -7,12 +7,9 @@ function thresholdSection() {
   const names = Object.keys(part().triggers);
   if (!names.length) return el("p", {}, "undefined: the ledger has no signal that a trigger could read.");
   const view = thresholdView();
-  const { trigger, rows } = view;
-  const [headline, scale, figures] = [
-    el("div", { "aria-live": "polite" }),
-    chart("What it earns between never, always and the oracle", (canvas, width) => drawScale(canvas, width, view), ""),
-    el("dl"),
-  ];
+  const { rows } = view;
+  const [headline, figures] = [el("div", { "aria-live": "polite" }), el("dl")];
+  const scale = chart("What it earns between never, always and the oracle", (canvas, width) => drawScale(canvas, width, view), "");
   const readout = el("div", { class: "panel", id: "readout" }, headline, scale, figures);
   const set = (threshold) => change({ threshold });
   const scatter = rows && view.known.length ? signalChart(view, set) : null;
@@ -25,75 +22,46 @@ function thresholdSection() {
     "aria-label": "Threshold, one value at a time",
     oninput: (event) => set(rows.threshold[event.target.value]),
   });
-  const typed = (event) => {
-    const value = readThreshold(event.target.value);
-    // Where not every threshold is on the page, the nearest stricter one that is.
-    const exact = rows.total.length === rows.of;
-    if (value !== null && value !== "fitted") set(exact ? value : rows.threshold[rowOf(view, value)]);
-  };
-  const box = el("input", {
-    type: "text",
-    id: "threshold-value",
-    size: 12,
-    placeholder: "per checkpoint",
-    "aria-label": "Threshold value",
-    onchange: typed,
-  });
-  const title = {
-    best: "the threshold with the largest total on these very forks: a ceiling, not a rule",
-    fitted: "for each checkpoint the threshold that suits the others best",
-  };
   const controls = el(
     "div",
     { class: "controls" },
     select("Trigger", groupedTriggers(names), state.trigger, (name) => change({ trigger: name, threshold: null })),
-    scatter && [
-      el("label", { class: "select" }, el("span", {}, "Threshold"), box),
-      button("always", () => set(-Infinity)),
-      button("never", () => set(Infinity)),
-      button("best in hindsight", () => set(rows.threshold[rows.best]), { title: title.best }),
-      view.official && button("fitted, leave one out", () => set("fitted"), { id: "fitted", title: title.fitted }),
-    ],
+    scatter && button("best in hindsight", () => set(rows.threshold[rows.best]), { title: "the largest total on these very forks: a ceiling, not a rule" }),
+    scatter && view.official && button("fitted, leave one out", () => set("fitted"), { id: "fitted", title: "for each checkpoint the threshold that suits the others best" }),
   );
   const refresh = () => {
     if (rows && (state.threshold === null || (state.threshold === "fitted" && !view.official)))
       state.threshold = rows.threshold[rows.start];
     Object.assign(view, lookUp(view));
     const { digits } = part();
+    const each = (value) => signed(value / view.deployments, digits);
     if (scatter) {
-      const fitted = state.threshold === "fitted";
-      box.value = fitted ? "" : tidy(state.threshold);
-      if (!fitted) slider.value = view.row;
-      slider.setAttribute(
-        "aria-valuetext",
-        `threshold ${fitted ? "fitted" : tidy(state.threshold)}, ${view.fires} fires, ${signed(view.total / view.deployments, digits)} per deployment`,
-      );
+      if (state.threshold !== "fitted") slider.value = view.row;
+      slider.setAttribute("aria-valuetext", `threshold ${tidy(state.threshold)}, ${view.fires} fires, ${each(view.total)} per deployment`);
       scatter.place(view);
     }
     headline.replaceChildren(...thresholdWords(view, digits));
     scale.redraw();
     scale.querySelector("figcaption .words").textContent =
-      `n = ${whole(view.forks)} forks, return per deployment: never 0, always ${signed(view.always / view.deployments, digits)}, oracle ${signed(view.oracle / view.deployments, digits)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
-    const ends = [view.low, view.high].map((end) => signed(end / view.deployments, digits)).join(", ");
-    const told = (p) => (isNumber(p) ? chance(p) : "undefined");
+      `n = ${whole(view.forks)} forks, return per deployment: never 0, always ${each(view.always)}, oracle ${each(view.oracle)}; shaded: 95% of ${whole(view.draws)} random rules with as many fires in every cell.`;
+    const p = (value) => (isNumber(value) ? chance(value) : "undefined");
     figures.replaceChildren(
-      ...pair("chance, mean", signed(view.mean / view.deployments, digits)),
-      ...pair("chance, 95%", isNumber(view.low) ? `[${ends}]` : "undefined"),
-      ...pair("p permuted", told(view.p)),
-      ...pair("p shifted in time", told(view.p_shift)),
+      ...(scatter ? pair("threshold", tidy(state.threshold)) : []),
+      ...pair("chance, mean", each(view.mean)),
+      ...pair("chance, 95%", isNumber(view.low) ? `[${each(view.low)}, ${each(view.high)}]` : "undefined"),
+      ...pair("p permuted", p(view.p)),
+      ...pair("p shifted in time", p(view.p_shift)),
       ...(rows ? pair("n with signal", whole(view.known.length)) : []),
     );
     for (const key of LOOKED_UP) readout.dataset[key] = view[key];
     readout.dataset.threshold = state.threshold;
   };
   const absent = rows
-    ? el("p", {}, "undefined: every value of this signal is missing.")
-    : el(
-        "p",
-        { class: "lede" },
-        `${state.trigger} raises alarms: it has decided already, so there is no threshold to set.`,
-      );
-  const left = scatter ? el("div", {}, scatter.node, el("div", { class: "slider" }, el("span", {}, "always fires"), slider, el("span", {}, "never fires"))) : absent;
+    ? "undefined: every value of this signal is missing."
+    : `${state.trigger} raises alarms: it has decided already, so there is no threshold to set.`;
+  const left = scatter
+    ? el("div", {}, scatter.node, el("div", { class: "slider" }, el("span", {}, "always fires"), slider, el("span", {}, "never fires")))
+    : el("p", { class: "lede" }, absent);
   const node = el("div", {}, controls, el("div", { class: "two" }, left, readout));
   node.refresh = refresh;
   refresh();
@@ -121,9 +89,9 @@ function thresholdView() {
   return { trigger, official, rows, known, missing: scored.length - known.length, ...part().policies[state.side] };
 }
 
-// The row of a threshold: the first whose least firing value reaches it.
+// The row of a threshold, or of the nearest stricter one that is on the page.
 function rowOf({ rows }, threshold) {
-  const row = rows.least.findIndex((least) => least >= threshold);
+  const row = rows.threshold.findIndex((value) => value >= threshold);
   return row < 0 ? rows.total.length - 1 : row;
 }
 
@@ -132,13 +100,12 @@ const LOOKED_UP = ["total", "fires", "mean", "low", "high", "p", "p_shift"];
 function lookUp(view) {
   const { trigger, official, rows } = view;
   if (!rows || state.threshold === "fitted") {
-    const flags = trigger.fired[state.side];
     const figures = official || Object.fromEntries(LOOKED_UP.map((key) => [key, null]));
-    return { ...figures, draws: ledger.permutations, fired: (fork) => hasBit(flags, fork.index) };
+    return { ...figures, draws: ledger.permutations, fired: ({ index }) => trigger.fired[state.side][index] === 1 };
   }
   const row = rowOf(view, state.threshold);
   const figures = Object.fromEntries(LOOKED_UP.map((key) => [key, rows[key][row]]));
-  const fired = ({ index }) => rows.reach[index] !== MISSING && rows.reach[index] >= row;
+  const fired = ({ index }) => trigger.signal[index] !== null && trigger.signal[index] >= rows.threshold[row];
   return { ...figures, row, draws: trigger.draws, fired };
 }
 
@@ -190,7 +157,7 @@ function drawScale(canvas, width, view) {
 
 const points = () => part().forks.reduce((most, fork) => Math.max(most, fork.k), 1);
 const tidy = (value) =>
-  value === Infinity ? "∞" : value === -Infinity ? "−∞" : minus(String(Number(value.toPrecision(6))));
+  value === "fitted" ? "of each checkpoint" : value === Infinity ? "∞" : value === -Infinity ? "−∞" : minus(String(Number(value.toPrecision(6))));
 
 // dR against the signal with the threshold to drag; below it the total at every threshold.
 function signalChart(view, set) {
