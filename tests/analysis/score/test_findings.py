@@ -181,7 +181,7 @@ def test_the_papers_predictions_have_their_premise_and_were_not_tested(corrected
     for prediction in transfers:
         figures = corrected["corrected", prediction.task]
         assert [(given.name, given.answer) for given in figures.predictions] == [(prediction.name, "not tested")]
-        assert answer(dataclasses.replace(prediction, premise=None), figures).answer == "falsified"
+        assert answer(prediction.model_copy(update={"premise": None}), figures).answer == "falsified"
 
 
 def test_a_hopper_that_hops_is_no_negative_control():

@@ -1,128 +1,129 @@
-"""Thresholds and totals against trying every candidate."""
+"""Policies by checkpoint, against what costs nothing to know; and what exchanging checkpoints shows."""
+
+import itertools
 
 import numpy as np
-import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from worlds import forks, study
+from scipy import stats
 
-from worldfork.analysis.read import read_table
-from worldfork.analysis.score import Rules, decisions, score
-
-ROWS = st.lists(st.tuples(st.integers(-3, 3), st.integers(-50, 50), st.integers(0, 3)), min_size=1, max_size=40)
+from worldfork.analysis.score import permutation_nulls, policies
+from worldfork.analysis.score.clusters import strata
+from worldfork.analysis.score.undefined import Undefined
 
 
-def brute_force(signal, delta):
-    """-inf, every midpoint, +inf; ties to the larger."""
-    values = np.unique(signal)
-    candidates = [-np.inf, *((values[1:] + values[:-1]) / 2), np.inf]
-    totals = [delta[signal >= candidate].sum() for candidate in candidates]
-    return max(candidate for candidate, total in zip(candidates, totals, strict=True) if total == max(totals))
+def test_totals_by_checkpoint_add_up_and_leave_absent_checkpoints_out():
+    delta, checkpoint = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 2, 2])
+    fired = np.array([True, False, True, True])
+    totals = policies.checkpoint_totals(fired, delta, checkpoint, count=4)
+    assert totals.tolist() == [1.0, 12.0]
+    assert policies.checkpoint_totals(~np.ones(4, bool), delta, checkpoint, count=4).tolist() == [0.0, 0.0]
+    assert policies.earned(totals, ("0", "2")).by_checkpoint == {"0": 1.0, "2": 12.0}
 
 
-@given(ROWS)
-def test_the_fit_is_the_best_of_all_candidates(rows):
-    signal, delta, _ = (np.array(column, float) for column in zip(*rows, strict=True))
-    assert decisions.fit_threshold(signal, delta) == brute_force(signal, delta)
-
-
-@given(ROWS, st.integers(-1000, 1000))
-def test_leave_one_checkpoint_out_sees_only_the_others(rows, constant):
-    signal, delta, _ = (np.array(column, float) for column in zip(*rows, strict=True))
-    checkpoint = np.array([row[2] for row in rows])
-    fitted = decisions.leave_one_checkpoint_out(signal, delta, checkpoint, count=4)
-    moved = decisions.leave_one_checkpoint_out(signal + constant, delta, checkpoint, count=4)
-    for left_out in range(4):
-        others = checkpoint != left_out
-        expected = brute_force(signal[others], delta[others]) if others.any() else np.inf
-        assert fitted[left_out] == expected
-        own = signal[~others]
-        np.testing.assert_array_equal(own >= fitted[left_out], own + constant >= moved[left_out])
-
-
-def test_changing_a_checkpoints_own_labels_does_not_move_its_threshold():
+def test_a_gain_is_a_paired_test_over_checkpoints():
     draws = np.random.default_rng(0)
-    signal, delta, checkpoint = draws.normal(size=60), draws.normal(size=60), np.repeat(np.arange(3), 20)
-    before = decisions.leave_one_checkpoint_out(signal, delta, checkpoint, count=3)
-    after = decisions.leave_one_checkpoint_out(signal, np.where(checkpoint == 1, 99.0, delta), checkpoint, count=3)
-    assert before[1] == after[1]
-    assert before[0] != after[0]
+    first, second = draws.normal(1, 1, 8), draws.normal(0, 1, 8)
+    found = policies.gain(first, second, seed=0, task="")
+    assert found.p_student_t == pytest.approx(stats.ttest_rel(first, second).pvalue)
+    assert found.mean == pytest.approx((first - second).mean())
+    assert found.student_t == pytest.approx(tuple(stats.ttest_rel(first, second).confidence_interval()))
+    assert (found.checkpoints, found.won) == (8, int((first > second).sum()))
 
 
-def test_equal_totals_go_to_the_larger_threshold_in_spite_of_rounding():
-    """0.1 + 0.2 - 0.3 is not 0 in floating point: firing on all three is still no better than never."""
-    assert decisions.fit_threshold(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, -0.3])) == np.inf
-    assert decisions.fit_threshold(np.array([1.0, 1.0]), np.array([5.0, -5.0])) == np.inf
+def test_policies_that_fire_alike_differ_by_nothing():
+    totals = np.array([0.1 + 0.2, 5.0])
+    found = policies.gain(totals, np.array([0.3, 5.0]), seed=0, task="")
+    assert (found.mean, found.p_student_t, found.won) == (0.0, 1.0, 0)
+
+
+def test_the_better_of_both_is_chosen_in_hindsight():
+    losing, winning = np.array([5.0, -6.0]), np.array([5.0, -4.0])
+    assert policies.baseline_totals(losing, {})["better_of_both"].tolist() == [0.0, 0.0]
+    assert policies.baseline_totals(winning, {})["better_of_both"].tolist() == [5.0, -4.0]
+
+
+def test_a_trigger_that_beats_its_control_and_loses_is_not_useful():
+    """Page-Hinkley on walker: ahead of firing at random, and 8,205 behind never firing."""
+    adjusted = {"random": 0.01, "shift": 0.01, "better_of_both": 0.001, "position_table": 0.01}
+    found = policies.usefulness(adjusted, {"better_of_both": -1641.0, "position_table": 300.0})
+    assert (found.useful, found.does_not_beat) == (False, ("better_of_both",))
 
 
 @pytest.mark.parametrize(
-    ("above", "separated"), [(np.nextafter(0.3, 1), False), (0.3 + 1e-11, False), (0.3003, True)]
+    ("adjusted", "missed"),
+    [
+        ({"random": 0.01, "shift": 0.02, "position_table": 0.03}, ()),
+        ({"random": 0.01, "shift": 0.05, "position_table": 0.2}, ("shift", "position_table")),
+        ({"random": Undefined("it never fires"), "shift": 0.01, "position_table": 0.01}, ("random",)),
+    ],
 )
-def test_no_threshold_separates_what_differs_by_rounding(above, separated):
-    """The level 0.3, as a drift away reaches it, and as a drift toward does: 1 - 0.7."""
-    signal = np.array([0.1, 0.3, above])
-    threshold = decisions.fit_threshold(signal, np.array([-5.0, -1.0, 2.0]))
-    assert decisions.fires(signal, threshold).tolist() == [False, not separated, True]
-    left_out = decisions.leave_one_checkpoint_out(signal, np.array([-5.0, -1.0, 2.0]), np.zeros(3, int), count=2)
-    assert left_out[1] == threshold
+def test_what_is_not_beaten_is_named(adjusted, missed):
+    found = policies.usefulness(adjusted, {"position_table": 5.0})
+    assert (found.useful, found.does_not_beat) == (not missed, missed)
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, -7e8])
-def test_rounding_is_relative(size):
-    values = size * np.array([1.0, 1.0 + 1e-12, 1.0 + 1e-6, np.nan])
-    same = decisions.tied(values)
-    assert same[0] == same[1] != same[2]
-    assert np.isnan(same[3])
+def test_swapping_lists_every_order():
+    draws = np.random.default_rng(0)
+    totals = draws.normal(size=(4, 4))
+    sums = [
+        sum(totals[giver, taker] for taker, giver in enumerate(order)) for order in itertools.permutations(range(4))
+    ]
+    found = permutation_nulls.swapped_control(totals, permutations=10, seed=0, task="")
+    assert (found.orders, found.exact) == (24, True)
+    assert found.p == pytest.approx(np.mean(np.array(sums) >= np.trace(totals) - 1e-9))
+    assert found.mean == pytest.approx(np.mean(sums))
 
 
-def test_ties_of_nothing_and_of_infinities():
-    assert decisions.tied(np.array([])).tolist() == []
-    assert decisions.tied(np.array([np.inf, -np.inf, np.inf, 1.0])).tolist() == [np.inf, -np.inf, np.inf, 1.0]
+def test_many_checkpoints_are_swapped_at_random():
+    totals = np.random.default_rng(0).normal(size=(12, 12)) + 0.5 * np.eye(12)
+    found = permutation_nulls.swapped_control(totals, permutations=4000, seed=0, task="a")
+    assert not found.exact
+    assert found.orders == 4000
+    draws = np.random.default_rng(1)
+    sums = [totals[draws.permutation(12), np.arange(12)].sum() for _ in range(4000)]
+    assert found.p == pytest.approx(np.mean(np.array(sums) >= np.trace(totals)), abs=0.04)
+    assert found == permutation_nulls.swapped_control(totals, permutations=4000, seed=0, task="a")
 
 
-def test_the_drift_oracle_can_not_read_a_direction_out_of_the_last_bit():
-    """Both directions visit one level, one of them a bit higher; updating helps in that one alone. Nothing that
-    knows the level alone can tell the two apart."""
-    ulp = np.nextafter(0.3, 1)
-    world = study(checkpoints=3, k=2).with_columns(
-        level=pl.when(pl.col("direction") == "away").then(0.3).otherwise(ulp),
-        r_update=pl.col("r_hold") + pl.when(pl.col("direction") == "away").then(-10.0).otherwise(9.0),
+def test_a_function_of_position_earns_as_much_anywhere():
+    """Forks are missing here and there: a place that a checkpoint has not is no fire, and earns nothing."""
+    draws = np.random.default_rng(0)
+    checkpoint, place = (axis.ravel() for axis in np.indices((5, 12)))
+    kept = draws.random(60) < 0.9
+    delta = draws.normal(size=60)
+    by_hand = sum(delta[(place == p) & (checkpoint == c)].sum() for p in (1, 4, 5) for c in range(5))
+    everyone = permutation_nulls.cross_totals(
+        np.isin(place, (1, 4, 5)), delta, np.ones(60, bool), place, checkpoint
     )
-    scored = score(read_table(world).arms, Rules(permutations=9, triggers=("drift",)))
-    drift = scored["world"].triggers.retained["drift"]
-    assert (drift.auc, drift.fires, drift.policy_total) == (0.5, 0, 0.0)
+    assert np.trace(everyone) == pytest.approx(by_hand)
+    assert permutation_nulls.swapped_control(everyone, permutations=99, seed=0, task="").p == 1.0
+    some = permutation_nulls.cross_totals(np.isin(place, (1, 4, 5)), delta, kept, place, checkpoint)
+    assert permutation_nulls.swapped_control(some, permutations=99, seed=0, task="").p == 1.0
 
 
-def test_a_missing_signal_never_fires():
-    signal = np.array([np.nan, 1.0])
-    assert decisions.fires(signal, -np.inf).tolist() == [False, True]
-    assert decisions.fit_threshold(signal, np.array([100.0, 1.0])) == -np.inf
+def test_a_signal_that_knows_its_own_stream_is_seen():
+    draws = np.random.default_rng(0)
+    checkpoint, place = (axis.ravel() for axis in np.indices((5, 24)))
+    delta = draws.normal(size=120)
+    totals = permutation_nulls.cross_totals(delta > 0, delta, np.ones(120, bool), place, checkpoint)
+    assert permutation_nulls.swapped_control(totals, permutations=99, seed=0, task="").p == pytest.approx(1 / 120)
+    assert isinstance(permutation_nulls.swapped_control(totals[:1, :1], permutations=9, seed=0, task=""), Undefined)
 
 
-@given(
-    st.lists(st.integers(-5, 5), min_size=1, max_size=24), st.sampled_from([0.125, 0.25, 0.5]), st.integers(0, 9)
-)
-def test_running_quantile_reads_the_past_of_its_own_stream(values, rate, constant):
-    """With rates that are exact in binary: a value that equals the quantile does so with a constant added too."""
-    world = forks(np.zeros(2 * len(values)), direction=["away"] * len(values) + ["toward"] * len(values))
-    signal = np.array([*values, *reversed(values)], float)
-    fired = decisions.running_quantile(signal, world.prefork, rate=rate)
-    for stream in (slice(0, len(values)), slice(len(values), None)):
-        own = signal[stream]
-        expected = [k >= 4 and own[k] > np.quantile(own[:k], 1 - rate) for k in range(len(own))]
-        assert fired[stream].tolist() == expected
-    np.testing.assert_array_equal(fired, decisions.running_quantile(signal + constant, world.prefork, rate=rate))
-
-
-def test_running_quantile_counts_the_values_that_are_there():
-    world = forks(np.zeros(7))
-    signal = np.array([1.0, np.nan, 1.0, 1.0, 2.0, 2.0, np.nan])
-    # at k = 5 only three values came before: too few
-    assert decisions.running_quantile(signal, world.prefork, rate=0.3).tolist() == [False] * 5 + [True, False]
-
-
-def test_totals():
-    delta = np.array([3.0, -2.0, 5.0])
-    assert decisions.policy_total(np.array([True, True, False]), delta) == 1.0
-    assert decisions.policy_total(delta > 0, delta) == 8.0
+def test_a_smooth_function_of_position_beats_the_table_and_is_caught_by_the_swap():
+    """The table has 48 noisy entries, the level has one threshold. Without the swapped control this signal, which
+    knows the schedule and nothing else, would pass as useful far more often than in 5% of worlds."""
+    checkpoint, direction, k = (axis.ravel() for axis in np.indices((12, 2, 24)))
+    level = np.where(direction == 0, k / 23, 1 - k / 23)
+    stratum, ahead = strata(direction, k), 0
+    for world in range(20):
+        delta = np.where(level > 0.7, 1.0, -0.3) + np.random.default_rng(world).normal(0, 1, 12 * 48)
+        table = policies.position_table(delta, stratum, checkpoint)
+        known, tabled = (
+            policies.checkpoint_totals(fired, delta, checkpoint, count=12) for fired in (level > 0.7, table)
+        )
+        gain = policies.gain(known, tabled, seed=0, task="")
+        ahead += gain.mean > 0 and max(gain.p_student_t, gain.p_sign_flip) < 0.05
+        crossed = permutation_nulls.cross_totals(level > 0.7, delta, np.ones(len(delta), bool), stratum, checkpoint)
+        assert permutation_nulls.swapped_control(crossed, permutations=99, seed=0, task="").p == 1.0
+    assert ahead >= 5

@@ -39,12 +39,8 @@ class Rules:
     seed: int = 0
     triggers: tuple[str | Trigger, ...] | None = None  # that are read; None: all that can be
     candidates: tuple[str, ...] | None = None  # the registered family; None: a flat table's own signals
-    members: tuple[tuple[str, str], ...] | None = (
-        None  # every (arm, task) of the study; None: those that are scored
-    )
-    edges: Mapping[str, Sequence[float]] = dataclasses.field(
-        default_factory=dict
-    )  # of the contraction's bins, by task
+    members: tuple[Place, ...] | None = None  # every (arm, task) of the study; None: those that are scored
+    edges: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)  # of contraction's bins, by task
     severity: Sequence[float] = SEVERITY_EDGES  # edges of r_hold / clean return
     predictions: tuple[Prediction, ...] = ()
     update_cost: float = 0.0  # price of an update in return, taken off every update's value
@@ -129,13 +125,10 @@ def rules_of(ledger: Ledger, **changes: Any) -> Rules:
         raise WorldforkError(
             f"There is no rule `{unknown[0]}`; there are {', '.join(names)}.{nearest(unknown[0], names)}"
         )
-    for name, kind in (
-        ("divergence", Real),
-        ("rate", Real),
-        ("update_cost", Real),
-        ("permutations", Integral),
-        ("seed", Integral),
-    ):
+    numbers = dict.fromkeys(("divergence", "rate", "update_cost"), Real) | dict.fromkeys(
+        ("permutations", "seed"), Integral
+    )
+    for name, kind in numbers.items():
         value = changes.get(name, 1)
         if (isinstance(value, bool) or not isinstance(value, kind)) and (name, value) != ("divergence", None):
             expected = "a whole number" if kind is Integral else "a number"
