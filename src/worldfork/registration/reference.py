@@ -12,7 +12,7 @@ import tokenize
 from collections.abc import Iterator
 from typing import Any, Final
 
-from worldfork.registration import policies, schema
+from worldfork.registration import policies, schema, stopping
 from worldfork.validation import Record
 
 # Table of a file -> the record that it is read into. Arms repeat [stream], [evaluation] and [mechanism].
@@ -31,6 +31,8 @@ TABLES: Final[dict[str, type[Record]]] = {
     "guess.TASK": schema.Guess,
     "deployment": policies.Deployment,
     "deployment.policies.POLICY": policies.Policy,
+    "stopping": stopping.Stopping,
+    "[stopping.questions]": stopping.Question,
 }
 FIELD: Final = re.compile(r"^    (\w+): [^#]*?(?:=|$|#)")
 

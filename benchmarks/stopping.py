@@ -1,0 +1,154 @@
+"""Which rule may stop a study, and what it would have saved.
+
+    python benchmarks/inference.py stopping    # error, power and stops of the candidates: docs/statistics.md
+    python benchmarks/stopping.py              # the rule replayed on published studies, in many orders
+
+Every candidate looks at the means of checkpoints from the eighth on, after every further one up to the budget.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import special
+
+from worldfork.analysis.score.intervals import half_width
+from worldfork.stopping import (
+    FIRST_LOOK,
+    Plan,
+    both_t,
+    boundaries,
+    critical_value,
+    log_wealth,
+    planned_looks,
+    smaller_t,
+)
+
+ERROR_RATE = 0.05
+BUDGETS = (12, 32)
+SKEWNESSES = (0.0, -1.0, -2.0)
+EFFECTS = (0.0, 0.5, 1.0, 1.5)
+PATTERNS = 4_096  # of signs
+BOUND = 6.0  # standard deviations: the range that bets on bounded means are told
+
+Means = Float[np.ndarray, "studies checkpoints"]
+Answered = Bool[np.ndarray, "studies"]
+Rule = Callable[[Means, Plan], Answered]  # the means so far, at a look
+
+
+def student(means: Means) -> Float[np.ndarray, "studies"]:
+    """Return Student's two-sided p."""
+    return 2 * special.stdtr(means.shape[1] - 1, -np.abs(both_t(means)[0]))
+
+
+def every_look(means: Means, plan: Plan) -> Answered:
+    """Student's t at its full level at every look."""
+    return student(means) < plan.error_rate
+
+
+def normal_theory(means: Means, plan: Plan) -> Answered:
+    """The anytime-valid interval of normal means that `score` shows."""
+    return np.abs(both_t(means)[0]) > half_width(means.shape[1], alpha=plan.error_rate)
+
+
+def spent_student(means: Means, plan: Plan) -> Answered:
+    """Student's t with the error rate spent over looks, none of it held back."""
+    return student(means) < _spent(plan, means.shape[1])
+
+
+def spent_flips(means: Means, plan: Plan) -> Answered:
+    """Sign flips with the error rate spent over looks: exact to 12 checkpoints, drawn beyond."""
+    count = means.shape[1]
+    exact = 2 ** (count - 1) <= PATTERNS // 2
+    if exact:
+        signs = 1.0 - 2 * ((np.arange(2 ** (count - 1))[:, None] >> np.arange(count)) & 1)
+    else:
+        signs = np.random.default_rng(count).choice([-1.0, 1.0], (PATTERNS - 1, count))
+    reached = np.abs(means.sum(axis=1)) - 1e-9
+    extreme = sum((np.abs(part @ means.T) >= reached).sum(axis=0) for part in np.array_split(signs, 16))
+    p = extreme / len(signs) if exact else (1 + extreme) / PATTERNS
+    return p <= _spent(plan, count)
+
+
+def bounded_bets(means: Means, plan: Plan) -> Answered:
+    """Predictable bets on means that are known to lie within six standard deviations of 0 (hedged)."""
+    shares = np.clip((means + BOUND) / (2 * BOUND), 0.0, 1.0)
+    counts = np.arange(1, means.shape[1] + 1)
+    centre = (0.5 + np.cumsum(shares, axis=1)) / (counts + 1)
+    spread = (0.25 + np.cumsum((shares - centre) ** 2, axis=1)) / (counts + 1)
+    before = np.concatenate([np.full((len(means), 1), 0.25), spread[:, :-1]], axis=1)
+    bets = np.minimum(np.sqrt(2 * math.log(2 / plan.error_rate) / (before * counts * np.log1p(counts))), 1.0)
+    up, down = (np.log1p(side * bets * (shares - 0.5)).sum(axis=1) for side in (1, -1))
+    return np.logaddexp(up, down) - math.log(2) > math.log(1 / plan.error_rate)
+
+
+def sign_bets(means: Means, plan: Plan) -> Answered:
+    """Bets on signs, `null = "symmetry"`."""
+    return log_wealth(means) >= math.log(1 / plan.error_rate)
+
+
+def both_spent(means: Means, plan: Plan) -> Answered:
+    """Student's t and Hall's with the error rate spent over looks, `null = "mean"`."""
+    return np.abs(smaller_t(means)) >= critical_value(plan, means.shape[1])
+
+
+def _spent(plan: Plan, count: int) -> float:
+    """Return the two-sided p that the look at so many checkpoints has to reach."""
+    return float(2 * special.ndtr(-boundaries(plan.looks, plan.error_rate)[plan.looks.index(count)]))
+
+
+RULES: dict[str, Rule] = {
+    "Student t at every look": every_look,
+    "normal theory, at any time": normal_theory,
+    "bounded means, bets": bounded_bets,
+    "sign flips, error spent": spent_flips,
+    "Student t, error spent": spent_student,
+    '**Student t and Hall, error spent** (`"mean"`)': both_spent,
+    '**bets on signs** (`"symmetry"`)': sign_bets,
+}
+
+
+def stops(means: Means, plan: Plan, rule: Rule) -> tuple[Answered, Float[np.ndarray, "studies"]]:
+    """Return which studies are answered within the budget, and how many checkpoints each computes."""
+    answered, taken = np.zeros(len(means), bool), np.full(len(means), float(plan.budget))
+    for count in plan.looks:
+        passed = ~answered & rule(means[:, :count], plan)
+        taken[passed] = count
+        answered |= passed
+    return answered, taken
+
+
+def method_table(studies: int) -> Iterator[str]:
+    """Yield error over all looks, power and median stop of every rule, and the error of several questions."""
+    from inference import skewed
+
+    yield "| budget | rule | error, skew 0 | -1 | -2 | 0.5 sd | 1 sd | 1.5 sd | 0.5 sd, skew -2 | 1 sd | 1.5 sd |"
+    yield "|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for budget in BUDGETS:
+        plan = Plan(planned_looks(FIRST_LOOK, 1, budget), ERROR_RATE, "mean")
+        drawn = {
+            skewness: skewed(np.random.default_rng([budget, round(-skewness), 3]), skewness, (studies, budget))
+            for skewness in SKEWNESSES
+        }
+        for name, rule in RULES.items():
+            cells = [f"{stops(drawn[skewness], plan, rule)[0].mean():.1%}" for skewness in SKEWNESSES]
+            for skewness in (0.0, -2.0):
+                for effect in EFFECTS[1:]:
+                    answered, taken = stops(drawn[skewness] + effect, plan, rule)
+                    cells.append(f"{answered.mean():.0%}, {np.median(taken):.0f}")
+            yield f"| {budget} | {name} | " + " | ".join(cells) + " |"
+    yield ""
+    yield "| budget | rule | questions | error of any, skew 0 | -1 | -2 |"
+    yield "|---:|---|---:|---:|---:|---:|"
+    for budget in BUDGETS:
+        for name, rule in list(RULES.items())[-2:]:
+            for questions in (1, 2, 4):
+                plan = Plan(planned_looks(FIRST_LOOK, 1, budget), ERROR_RATE / questions, "mean")
+                cells = []
+                for skewness in SKEWNESSES:
+                    draws = np.random.default_rng([budget, round(-skewness), questions, 4])
+                    means = skewed(draws, skewness, (questions, studies, budget))
+                    wrong = np.any([stops(question, plan, rule)[0] for question in means], axis=0)
+                    cells.append(f"{wrong.mean():.1%}")
+                yield f"| {budget} | {name} | {questions} | " + " | ".join(cells) + " |"
