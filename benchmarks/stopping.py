@@ -15,16 +15,15 @@ from scipy import special
 
 from worldfork.analysis.score.intervals import half_width
 from worldfork.stopping import (
-    FIRST_LOOK,
     Plan,
     both_t,
     boundaries,
     critical_value,
     log_wealth,
-    planned_looks,
     smaller_t,
 )
 
+FIRST_LOOK = 8
 ERROR_RATE = 0.05
 BUDGETS = (12, 32)
 SKEWNESSES = (0.0, -1.0, -2.0)
@@ -85,12 +84,12 @@ def bounded_bets(means: Means, plan: Plan) -> Answered:
 
 def sign_bets(means: Means, plan: Plan) -> Answered:
     """Bets on signs, `null = "symmetry"`."""
-    return log_wealth(means) >= math.log(1 / plan.error_rate)
+    return np.asarray(log_wealth(means)) >= math.log(1 / plan.error_rate)
 
 
 def both_spent(means: Means, plan: Plan) -> Answered:
     """Student's t and Hall's with the error rate spent over looks, `null = "mean"`."""
-    return np.abs(smaller_t(means)) >= critical_value(plan, means.shape[1])
+    return np.abs(np.asarray(smaller_t(means))) >= critical_value(plan, means.shape[1])
 
 
 def _spent(plan: Plan, count: int) -> float:
@@ -126,7 +125,7 @@ def method_table(studies: int) -> Iterator[str]:
     yield "| budget | rule | error, skew 0 | -1 | -2 | 0.5 sd | 1 sd | 1.5 sd | 0.5 sd, skew -2 | 1 sd | 1.5 sd |"
     yield "|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     for budget in BUDGETS:
-        plan = Plan(planned_looks(FIRST_LOOK, 1, budget), ERROR_RATE, "mean")
+        plan = Plan(tuple(range(FIRST_LOOK, budget + 1)), ERROR_RATE, "mean")
         drawn = {
             skewness: skewed(np.random.default_rng([budget, round(-skewness), 3]), skewness, (studies, budget))
             for skewness in SKEWNESSES
@@ -144,7 +143,7 @@ def method_table(studies: int) -> Iterator[str]:
     for budget in BUDGETS:
         for name, rule in list(RULES.items())[-2:]:
             for questions in (1, 2, 4):
-                plan = Plan(planned_looks(FIRST_LOOK, 1, budget), ERROR_RATE / questions, "mean")
+                plan = Plan(tuple(range(FIRST_LOOK, budget + 1)), ERROR_RATE / questions, "mean")
                 cells = []
                 for skewness in SKEWNESSES:
                     draws = np.random.default_rng([budget, round(-skewness), questions, 4])

@@ -33,12 +33,12 @@ Null = Literal["mean", "symmetry"]
 Side = Literal["above", "below"]
 Numbers = np.ndarray | np.float64  # one for each study, or of one study
 
-FIRST_LOOK: Final = 8  # the fewest checkpoints: with fewer neither spread nor skewness is known well enough
 HELD_BACK: Final = 0.25  # of the error rate, against skewness
 BETS: Final = (0.5, 1.0, 2.0)  # in units of the root mean square of the means so far
 ALIKE: Final = 1e-9  # means that differ by less, relative to the largest, show no spread
 FARTHEST: Final = 10.0  # standard errors: a look that spends next to nothing of the error rate
 NODES: Final = 128  # at which a density between two boundaries is known
+LARGEST: Final = 700.0  # logarithm of a wealth that is shown
 HALVINGS: Final = 80  # until an end of an interval is found
 PLACES: Final = 512  # at which an end is looked for first
 
@@ -71,19 +71,10 @@ class Finding:
     answer: Side | None  # the side of 0 on which all of the interval lies
 
 
-def planned_looks(first: int, step: int, budget: int) -> tuple[int, ...]:
-    """Return the number of checkpoints of every look; the last one has them all.
-
-    >>> planned_looks(8, 2, 13)
-    (8, 10, 12, 13)
-    """
-    return (*range(first, budget, step), budget)
-
-
 def look(values: Float[np.ndarray, "checkpoints"], plan: Plan) -> Finding:
     """Return what the means of the first checkpoints say at a look of the plan.
 
-    >>> plan = Plan(planned_looks(8, 1, 12), 0.05, "mean")
+    >>> plan = Plan((8, 9, 10, 11, 12), 0.05, "mean")
     >>> look(np.array([5.0, 4.0, 6.0, 5.0, 7.0, 5.5, 4.5, 6.0]), plan).answer
     'above'
     """
@@ -199,7 +190,7 @@ def _symmetry_interval(
     values: Float[np.ndarray, "checkpoints"], bound: float
 ) -> tuple[float, float | None, float | None]:
     """Return the wealth, and the outermost centres that it does not reject; None where that may be any."""
-    wealth = math.exp(float(log_wealth(values)))
+    wealth = math.exp(min(float(log_wealth(values)), LARGEST))
     low, high = float(values.min()), float(values.max())
     reach = high - low
     places = np.linspace(low - reach, high + reach, PLACES)

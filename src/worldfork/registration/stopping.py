@@ -1,6 +1,7 @@
 """[stopping]: the questions of a study that ends when they are answered, and the looks at which it may end."""
 
-from collections.abc import Collection, Mapping
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -48,6 +49,16 @@ class Stopping(Record):
     def of_task(self, task: str) -> tuple[Question, ...]:
         """Return the questions about a task."""
         return tuple(question for question in self.questions if question.task == task)
+
+    def groups(self, checkpoints: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the checkpoints that each look adds to those before it, in registered order.
+
+        >>> question = Question(task="walker", arm="finetune")
+        >>> Stopping(questions=(question,), step=2).groups(range(11))
+        [(0, 1, 2, 3, 4, 5, 6, 7), (8, 9), (10,)]
+        """
+        bounds = [0, *range(self.first_look, len(checkpoints), self.step), len(checkpoints)]
+        return [tuple(checkpoints[start:end]) for start, end in itertools.pairwise(bounds)]
 
     def problem(self, *, checkpoints: int, streams: Mapping[tuple[str, str], Collection[int]]) -> str | None:
         """Return why a study can not stop so; None where it can.
