@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.undefined import INTERNAL, Bounds, Figure, Undefined
 
 NOT_REFITTED = Undefined("it is fitted anew for registered candidates, and their fitted thresholds alone")
 Grade = Literal["resolved", "leaning", "unresolved"]
@@ -18,6 +18,35 @@ class LeaveOneOut:
     low: Figure
     high: Figure
     crosses: tuple[str, ...]  # the checkpoints without which the interval reaches 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LookFigures:
+    """A question at one look."""
+
+    checkpoints: int
+    mean: float
+    statistic: Figure  # answers the question where it is at least `bound`, whatever its sign
+    bound: float
+    interval: Bounds  # holds at all looks together
+    answer: Literal["above", "below"] | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionAnswer:
+    """A registered question, and the look that answered it, or else the last one."""
+
+    task: str
+    arm: str
+    against: str | None
+    grade: Grade  # resolved where it was answered, else unresolved
+    answer: Literal["above", "below"] | None  # the side of 0 on which the mean lies
+    checkpoints: int  # of that look
+    mean: float  # at that look, as all below
+    statistic: Figure
+    bound: float
+    interval: Bounds
+    looks: tuple[LookFigures, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +64,8 @@ class Judgement:
     leave_one_out: LeaveOneOut | Undefined
     anytime: Bounds  # valid however often one looked
     more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
+    # The question of [stopping] that decided the grade.
+    asked: QuestionAnswer | None = dataclasses.field(default=None, metadata=INTERNAL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

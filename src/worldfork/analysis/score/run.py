@@ -33,6 +33,15 @@ from worldfork.analysis.score.records import (
 )
 from worldfork.analysis.score.result import ArmScore, Score
 from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.stopping import (
+    NOT_RULED,
+    StoppingScore,
+    due_cells,
+    ruled,
+    ruled_contrast,
+    ruling,
+    score_stopping,
+)
 from worldfork.analysis.score.sweeps import compared_pairs, score_doses, score_noises
 from worldfork.analysis.score.task_figures import estimands, evidence_of, task_figures, unavailable_triggers
 from worldfork.analysis.score.triggers import measure_triggers, tested_policies
@@ -56,6 +65,7 @@ def score(
     whole: Arms | None = None,
     registration: Registration | None = None,
     followed: Mapping[str, TaskDeployment] | None = None,
+    stopping: StoppingScore | None = None,
     progress: Progress = silent,
     **about: Any,
 ) -> Score:
@@ -68,6 +78,7 @@ def score(
         whole: the ledger that `arms` were chosen from; tests are adjusted over all of it.
         registration: of the study, where there is one: its arms may differ in one setting.
         followed: by task, the outcome of the policies that were followed; None where none is registered.
+        stopping: how a study with [stopping] ended: its answers decide verdicts and grades.
         progress: hears how many forks are scored.
         about: fields of the `Score` that are known beforehand: `name`, `failed`, `missing`,
             `higher_is_better`, `ignored`.
@@ -113,6 +124,8 @@ def score(
         for (key, found), null in zip(evidence.items(), nulls, strict=True)
     }
     judgements = judge_means({key: found.all_attempted for key, found in effect.items()}, family, seed=rules.seed)
+    rulings = {(arm, task): ruling(stopping, task=task, arm=arm) for arm, task in every}
+    judgements = {key: ruled(judged, rulings[key]) for key, judged in judgements.items()}
     attempted = judge_triggers({key: found.all_attempted for key, found in measured.items()}, family)
     retained = judge_triggers({key: found.retained for key, found in measured.items()}, family)
     figures = {
@@ -122,6 +135,7 @@ def score(
                 rules,
                 effect=effect[key],
                 judgement=judgements[key],
+                ruling=rulings[key],
                 policies=Estimands(
                     all_attempted=baselines[key].all_attempted.figures, retained=baselines[key].retained.figures
                 ),
@@ -140,11 +154,12 @@ def score(
     return Score(
         arms={arm: ArmScore(tasks=of_arm, normalised=summary.normalised(of_arm)) for arm, of_arm in by_arm.items()},
         family=family,
-        contrasts=contrast_all(arms, contrasts, rules=rules),
+        contrasts=contrast_all(arms, contrasts, rules=rules, stopping=stopping),
+        stopping=stopping,
         rules=rules,
         registration=registration,
         deployment=followed or {},
-        doses={} if registration is None else score_doses(registration, by_arm, seed=rules.seed),
+        doses={} if registration is None else score_doses(registration, by_arm, seed=rules.seed, stopping=stopping),
         noises={} if registration is None else score_noises(registration, by_arm, seed=rules.seed),
         **about,
     )
@@ -178,7 +193,7 @@ def _refuse_too_large(arms: Arms) -> None:
 
 
 def contrast_all(
-    arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules
+    arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules, stopping: StoppingScore | None = None
 ) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
     """Return every pair of arms compared on each task that they share, by "first - second" and task."""
     attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
@@ -197,6 +212,11 @@ def contrast_all(
             attempted[key] = finite(contrast.contrast_arms(*pair, seed=rules.seed))
             retained[key] = finite(contrast.contrast_arms(*kept, seed=rules.seed))
     of_attempted, of_retained = contrast.grade_contrasts(attempted), contrast.grade_contrasts(retained)
+    for key, found in of_attempted.items():
+        first, _, second = key[0].partition(" - ")
+        of_attempted[key] = ruled_contrast(found, ruling(stopping, task=key[1], arm=first, against=second))
+    if stopping is not None:  # questions are about all attempted forks
+        of_retained = {key: ruled_contrast(found, NOT_RULED) for key, found in of_retained.items()}
     return {
         pair: {
             task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
@@ -280,7 +300,9 @@ def score_ledger(
     ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns)
     registration, table = ledger.registration, ledger.table
     arms, pairs = choose_arms(table.arms, arm=arm, contrast=contrast, registration=registration)
-    rules, followed = rules_of(ledger, **changes), None
+    rules, followed, stopping = rules_of(ledger, **changes), None, None
+    if ledger.study is not None and registration is not None and registration.stopping is not None:
+        stopping = score_stopping(ledger.study, registration, ledger.rows)
     if ledger.study is not None and registration is not None and registration.deployment is not None:
         followed = score_deployments(ledger.study, priced(table.arms, rules.update_cost), rules)
     return score(
@@ -290,10 +312,11 @@ def score_ledger(
         whole=table.arms,
         registration=registration,
         followed=followed,
+        stopping=stopping,
         progress=progress,
         name=ledger.name,
         failed=tuple(table.failed),
-        missing="" if registration is None else _missing(ledger.rows, registration),
+        missing="" if registration is None else _missing(ledger.rows, registration, stopping),
         higher_is_better=table.higher_is_better,
         ignored=table.ignored,
     )
@@ -362,10 +385,16 @@ def only_arm(source: Source) -> Mapping[str, Forks]:
     return next(iter(ledger.table.arms.values()))
 
 
-def _missing(rows: Rows, registration: Registration) -> str:
-    """Return a sentence that says how many registered forks are not there; empty where all are."""
+def _missing(rows: Rows, registration: Registration, stopping: StoppingScore | None) -> str:
+    """Return a sentence that says how many registered forks are not there; empty where all are.
+
+    Those beyond the checkpoint at which a study stopped are not missing.
+    """
     points = {arm.name: arm.stream.decision_points for arm in registration.arms}
-    there, registered = sum(map(len, rows.values())), sum(points[cell.arm] for cell in rows)
+    due = rows if stopping is None else due_cells(registration, rows)
+    there, registered = sum(map(len, rows.values())), sum(points[cell.arm] for cell in due)
+    if stopping is not None and not stopping.ended:
+        return f"The study is not complete ({stopping.outcome}), and every figure is of the forks that are there."
     if there >= registered:
         return ""
     return (

@@ -28,6 +28,7 @@ from worldfork.analysis.score.records import (
     TriggerScore,
 )
 from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.stopping import Ruling
 from worldfork.analysis.score.trials import trials
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.verdicts import Family
@@ -66,6 +67,7 @@ def task_figures(
     *,
     effect: Estimands[Effect],
     judgement: Judgement,
+    ruling: Ruling | None,
     policies: Estimands[ReferencePolicies],
     triggers: Estimands[Mapping[str, TriggerScore]],
     unavailable: Mapping[str, str],
@@ -77,7 +79,7 @@ def task_figures(
     return TaskFigures(
         forks=_counts(evidence, rules),
         effect=effect,
-        verdict=effects.verdict(effect.all_attempted),
+        verdict=effects.verdict(effect.all_attempted) if ruling is None or not ruling.verdict else ruling.verdict,
         judgement=judgement,
         drift_quartiles=effects.drift_quartiles(kept),
         direction_contrast=estimands(functools.partial(contrasts.contrast_directions, seed=rules.seed), evidence),

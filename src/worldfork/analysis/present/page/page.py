@@ -28,6 +28,12 @@ from worldfork.analysis.present.page.thresholds import SIDES, threshold_permutat
 from worldfork.analysis.present.page.videos import replay_command, videos
 from worldfork.analysis.present.tables import all_tables
 from worldfork.analysis.present.text.answers import corrected, predictions_answered, read_as
+from worldfork.analysis.present.text.stopping import (
+    GRADED_BY_RULE,
+    outcome_words,
+    question_answers,
+    rule_words,
+)
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import triggers_everywhere
 from worldfork.analysis.present.text.value import CROSSING_CAVEAT, CURVE_CAVEAT
@@ -129,6 +135,7 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             parts=parts,
             sides=SIDES,
             deployments=deployments(material),
+            stopping=_stopping(material.score),
             question=arms.question(material, parts),
             sweeps=arms.sweeps(material, parts),
             swept=arms.sweep_answers(material, parts),
@@ -204,6 +211,17 @@ def policy(program: str, *, live: bool = False) -> str:
     )
 
 
+def _stopping(score: Score) -> dict[str, object]:
+    """Return the sentences about a study that stops; none about another."""
+    if score.stopping is None:
+        return {}
+    return {
+        "outcome": outcome_words(score.stopping),
+        "answers": question_answers(score, score.stopping),
+        "rule": rule_words(score.stopping),
+    }
+
+
 def _directions(parts: Sequence[view.Part]) -> set[str]:
     return {cell.direction for part in parts for cell in part.score.evidence.forks.prefork.cells}
 
@@ -213,7 +231,8 @@ def _terms(material: Material) -> dict[str, str]:
     unused = {"common random numbers"} if material.study is None else set()
     if not material.score.deployment:
         unused |= {"never", "by the ledger"}
-    return {word: means for word, means in TERMS.items() if word not in unused}
+    graded = {} if material.score.stopping is None else GRADED_BY_RULE
+    return {word: means for word, means in {**TERMS, **graded}.items() if word not in unused}
 
 
 def _tables(score: Score, seeds: Sequence[Seed]) -> list[tuple[str, str]]:

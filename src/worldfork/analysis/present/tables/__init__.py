@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from worldfork.analysis.present.table import Table
-from worldfork.analysis.present.tables import deployments, design, effects, triggers, value
+from worldfork.analysis.present.tables import deployments, design, effects, stopping, triggers, value
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.tables.paper import beside_paper, papers_arm
 from worldfork.analysis.read.outcomes import Forks
@@ -39,6 +39,8 @@ OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "budget": design.budget,
 }
 OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
+    "stopping": stopping.stopping,
+    "looks": stopping.looks,
     "arms": design.arms,
     "doses": lambda score: design.doses(score.doses, score.arms),
     "noises": lambda score: design.noises(score.noises),
