@@ -6,6 +6,7 @@
 Every candidate looks at the means of checkpoints from the eighth on, after every further one up to the budget.
 """
 
+import argparse
 import math
 from collections.abc import Callable, Iterator
 
@@ -151,3 +152,73 @@ def method_table(studies: int) -> Iterator[str]:
                     wrong = np.any([stops(question, plan, rule)[0] for question in means], axis=0)
                     cells.append(f"{wrong.mean():.1%}")
                 yield f"| {budget} | {name} | {questions} | " + " | ".join(cells) + " |"
+
+
+# Published means to replay: study, arm, task, and an arm to compare with.
+MEANS = (
+    ("power-cartpole", "corrected", "cartpole-swingup", None),
+    ("power-cartpole", "gentle", "cartpole-swingup", None),
+    ("judge-cartpole", "gentle", "cartpole-swingup", None),
+    ("judge-cartpole", "gentle-rehearsal", "cartpole-swingup", None),
+    ("judge-cartpole", "gentle-rehearsal", "cartpole-swingup", "gentle"),
+    ("power-locomotion", "corrected", "walker-walk", None),
+    ("power-locomotion", "gentle", "walker-walk", None),
+    ("power-locomotion", "corrected", "cheetah-run", None),
+    ("power-locomotion", "gentle", "cheetah-run", None),
+)
+QUESTIONS = 2  # that share the error rate, as two arms of a task would
+
+
+def replay_table(orders: int) -> Iterator[str]:
+    """Yield after how many checkpoints each rule would have stopped, over random orders of published checkpoints.
+
+    The answer of the whole study is the side of 0 on which Student's t has its interval. An order *differs* where
+    the rule answers the other side, or answers where the whole study has no answer. It is *open* where the rule
+    spends its budget and the whole study has an answer.
+    """
+    from worldfork.analysis.score import score_ledger
+    from worldfork.analysis.score.intervals import student_t
+
+    yield "| study | mean | checkpoints | whole study | null | stops, median | 90% | open | differs |"
+    yield "|---|---|---:|---:|---|---:|---:|---:|---:|"
+    scores = {}
+    for study, arm, task, against in MEANS:
+        if study not in scores:
+            scores[study] = score_ledger(f"results/{study}", permutations=1)
+        score = scores[study]
+        of = (
+            score[arm, task].effect.all_attempted.by_checkpoint
+            if against is None
+            else {
+                name: value - score[against, task].effect.all_attempted.by_checkpoint[name]
+                for name, value in score[arm, task].effect.all_attempted.by_checkpoint.items()
+            }
+        )
+        means = np.array(list(of.values()))
+        low, high = student_t(means)
+        side = 1 if low > 0 else -1 if high < 0 else 0
+        draws = np.random.default_rng(0)
+        ordered = np.array([draws.permutation(means) for _ in range(orders)])
+        for null in ("mean", "symmetry"):
+            plan = Plan(tuple(range(FIRST_LOOK, len(means) + 1)), ERROR_RATE / QUESTIONS, null)
+            answered, taken = stops(ordered, plan, both_spent if null == "mean" else sign_bets)
+            sides = np.array([np.sign(row[: int(count)].mean()) for row, count in zip(ordered, taken, strict=True)])
+            differs = answered & (sides != side)
+            name = f"{task}, {arm}" + (f" less {against}" if against else "")
+            yield (
+                f"| {study} | {name} | {len(means)} | {means.mean():+.1f} [{low:+.1f}, {high:+.1f}] | {null} | "
+                f"{np.median(taken):.0f} | {np.quantile(taken, 0.9):.0f} | "
+                f"{(~answered).mean() if side else 0:.0%} | {differs.mean():.1%} |"
+            )
+
+
+def main() -> None:
+    """Print the replay of published studies."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--orders", type=int, default=2_000)
+    for line in replay_table(parser.parse_args().orders):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -38,6 +38,7 @@ class Cost:
     """The price of each thing, in any one unit (seconds of a device, say)."""
 
     checkpoint: float = 0.0  # to train one and run its streams
+    fork: float = 0.0  # to run the deployment up to one
     draw: float = 0.0  # to train one update
     episode: float = 1.0  # to evaluate one episode of one branch
 
@@ -48,13 +49,13 @@ class Cost:
         if unknown := sorted(set(given) - set(names)):
             raise WorldforkError(f"There is no cost of `{unknown[0]}`; there are {', '.join(names)}.")
         cost = cls(**{name: float(value) for name, value in given.items()})
-        if min(cost.checkpoint, cost.draw) < 0 or cost.episode <= 0:
+        if min(cost.checkpoint, cost.fork, cost.draw) < 0 or cost.episode <= 0:
             raise WorldforkError(f"Costs are positive; got {dict(given)}.")
         return cost
 
     def study(self, split: "Split") -> float:
         """Return the price of a study. HOLD is evaluated once per fork, and so is every draw of the update."""
-        fork = split.draws * self.draw + (1 + split.draws) * split.episodes * self.episode
+        fork = self.fork + split.draws * self.draw + (1 + split.draws) * split.episodes * self.episode
         return split.checkpoints * (self.checkpoint + split.forks * fork)
 
 
@@ -262,9 +263,9 @@ def planned_power(
     planned = []
     for arm in registration.arms:
         earlier = {**first, **(like or {}).get(arm.name, {})}
-        noise = _noise(registration, earlier)
+        noise = planned_noise(registration, earlier)
         for task in (task for task in arm.tasks if task in noise):
-            split = _planned_split(registration, arm)
+            split = planned_split(registration, arm)
             detectable = detectable_effect(split, noise[task])
             if isinstance(detectable, Undefined):
                 continue
@@ -290,7 +291,7 @@ def _doubled(split: Split, noise: Components) -> dict[str, float]:
     return {axis: effect for axis, effect in effects.items() if not isinstance(effect, Undefined)}
 
 
-def _planned_split(registration: Registration, arm: Arm) -> Split:
+def planned_split(registration: Registration, arm: Arm) -> Split:
     streams = len(registration.grid.directions) * len(arm.stream_seeds)
     return Split(
         checkpoints=len(registration.grid.checkpoints),
@@ -300,7 +301,7 @@ def _planned_split(registration: Registration, arm: Arm) -> Split:
     )
 
 
-def _noise(registration: Registration, earlier: Mapping[str, Forks]) -> dict[str, Components]:
+def planned_noise(registration: Registration, earlier: Mapping[str, Forks]) -> dict[str, Components]:
     """Return the variances of each task."""
     variances = {
         task: Components(
