@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from jaxtyping import Float
+from stopping import method_table
 
 from worldfork.analysis.score.curves import critical_value
 from worldfork.analysis.score.intervals import skew, student_t
@@ -140,6 +141,7 @@ TABLES: dict[str, Callable[[int], Iterator[str]]] = {
     "intervals": interval_table,
     "bands": band_table,
     "trials": trial_table,
+    "stopping": method_table,
 }
 
 

@@ -28,6 +28,7 @@ from recompute_deployments import check_deployments
 from recompute_drawn import SIGN_PATTERNS, Near, near_share
 from recompute_fits import components, contraction, counts, retained_forks, severities
 from recompute_inference import check_contrasts, check_inference, check_normalised
+from recompute_stopping import by_rule, check_stopping
 from recompute_sweeps import check_doses, check_noises
 from recompute_triggers import SIGNALS, triggers
 from scipy import optimize, stats
@@ -258,8 +259,8 @@ def more(x, family):
     return None
 
 
-def judge(f, book, where, score):
-    """The mean, its tests and what leaving one out does; returns the two p values."""
+def judge(f, book, where, score, rule=None):
+    """The mean, its tests and what leaving one out does; returns the two p values. A study's own rule decides."""
     delta = f["update"] - f["hold"]
     means = []
     for one in np.unique(f["c"]):
@@ -284,9 +285,8 @@ def judge(f, book, where, score):
     book.same(f"{where}.least_p", 2.0 ** (1 - len(means)), judged["least_p"])
     book.same(f"{where}.anytime", anytime(means), judged["anytime"])
     low, high = t_interval(means)
-    book.same(
-        f"{where}.verdict", "harmful" if high < 0 else "helpful" if low > 0 else "unresolved", score["verdict"]
-    )
+    verdict = "harmful" if high < 0 else "helpful" if low > 0 else "unresolved"
+    book.same(f"{where}.verdict", (rule and rule[1]) or verdict, score["verdict"])
     return means
 
 
@@ -316,7 +316,7 @@ def check_task(f, book, where, score):
     triggers(f, retained, book, where, score)
 
 
-def check_families(ledger, scores, means, candidates, book):
+def check_families(ledger, scores, means, candidates, book, rules=None):
     """Holm over the means, and over candidates x tasks x arms, from the printed p values of all.
 
     Candidates that can not be read, detectors without their streams, count as if they had p = 1; so do those whose
@@ -333,9 +333,14 @@ def check_families(ledger, scores, means, candidates, book):
         low, high = t_interval(values)
         resolved = all(scores[place]["judgement"][f"adjusted_{name}"] < 0.05 for name in ("student_t", "sign_flip"))
         grade = "unresolved" if low <= 0 <= high else "resolved" if resolved else "leaning"
-        book.same(f"{place}.grade", grade, scores[place]["judgement"]["grade"])
-        needed = 0 if grade == "resolved" else more(values, len(means))
         book.same(f"{place}.family", len(means), scores[place]["judgement"]["family"])
+        if rule := (rules or {}).get(place):
+            judged = scores[place]["judgement"]
+            mine = [rule[0], 0 if rule[0] == "resolved" else None]
+            book.same(f"{place}.grade", mine, [judged["grade"], judged["more_checkpoints"]])
+            continue
+        needed = 0 if grade == "resolved" else more(values, len(means))
+        book.same(f"{place}.grade", grade, scores[place]["judgement"]["grade"])
         book.same(f"{place}.more", needed, scores[place]["judgement"]["more_checkpoints"])
     for side in ("triggers", "triggers_all_attempted"):
         for test in ("random", "random_shift", "swapped", "better_of_both", "position_table"):
@@ -403,12 +408,14 @@ def recompute(named, study):
     for arm, tasks in ledger.items():
         for task, columns in tasks.items():
             where, before = f"{arm} {task}", book.compared
-            means[arm, task] = judge(columns, book, where, scores[arm, task])
+            rule = by_rule(printed.get("stopping"), task, arm)
+            means[arm, task] = judge(columns, book, where, scores[arm, task], rule)
             check_task(columns, book, where, scores[arm, task])
             retained = retained_forks(columns)
             check_inference(columns, retained, book, where, scores[arm, task], candidates)
             print(f"{where}: {book.compared - before} figures", flush=True)
-    check_families(ledger, scores, means, candidates, book)
+    rules = {place: by_rule(printed.get("stopping"), place[1], place[0]) for place in means}
+    check_families(ledger, scores, means, candidates, book, rules)
     for (arm, task), score in scores.items():
         book.same(f"{arm} {task}.candidates", len(candidates), score["candidates"])
         missing = [name for name in candidates if name not in score["triggers"]]
@@ -424,8 +431,10 @@ def recompute(named, study):
                 shown = printed["contrasts"][pair][task][side]
                 basics.contrast(*arms, kept, book, f"{pair} {task} {side}", shown)
     check_contrasts(printed, holm, more, book)
+    if registered.get("stopping"):
+        check_stopping(ledger, registered, printed["stopping"], book)
     check_normalised(ledger, printed, book)
-    check_doses(ledger, registered, printed.get("doses", {}), book)
+    check_doses(ledger, registered, printed.get("doses", {}), book, printed.get("stopping"))
     check_noises(ledger, registered, printed.get("noises", {}), scores, book)
     if registered.get("deployment"):
         check_deployments(study, registered, ledger, printed["deployment"], holm, book)

@@ -18,6 +18,7 @@ from recompute_basics import (
 )
 from recompute_drawn import RESAMPLES, WIDE, Near, chosen, near_ends
 from recompute_policies import best_threshold, loco
+from recompute_stopping import by_rule
 from scipy import stats
 
 PLACES, FEWEST = 8, 8  # of a curve, and checkpoints that a band rests on
@@ -440,6 +441,10 @@ def check_contrasts(printed, holm, more, book):
             passed = all(one[f"adjusted_{test}"] < 0.05 for test in ("student_t", "sign_flip"))
             grade = "unresolved" if low <= 0 <= high else "resolved" if passed else "leaning"
             needed = 0 if grade == "resolved" else more(values, len(shown))
+            if printed.get("stopping"):
+                rule = by_rule(printed["stopping"], key[1], *key[0].split(" - "))
+                grade = rule[0] if side == "all_attempted" else None
+                needed = 0 if grade == "resolved" else None
             mine = [grade, len(shown), needed]
             names = ("grade", "family", "more_checkpoints")
             book.same(f"{key}.{side}.grade", mine, [one[name] for name in names])

@@ -8,9 +8,10 @@ import json
 
 import numpy as np
 from recompute_basics import cell_means, contrast, flip_p, mean_figures, t_interval, t_p
+from recompute_stopping import by_rule
 
 
-def check_doses(ledger, registered, printed, book):
+def check_doses(ledger, registered, printed, book, stopping=None):
     """`doses` of the score: every figure of an arm divided by what it costs, ranks, and the ends compared."""
     ends = {}
     for task, label in _groups(printed):
@@ -43,6 +44,8 @@ def check_doses(ledger, registered, printed, book):
         clear = low > 0 or high < 0
         grade = "unresolved" if not clear else "resolved" if max(adjusted) < 0.05 else "leaning"
         sweep = printed[key[0]][key[1]]
+        if stopping:
+            grade = by_rule(stopping, key[0], sweep["largest"], sweep["smallest"])[0]
         book.same(f"doses {key}.grade", [grade, family], [sweep["grade"], sweep["family"]])
 
 

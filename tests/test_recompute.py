@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import stopped
 import tiny
 from deployed import DEPLOYED
 
@@ -282,3 +283,25 @@ def test_a_study_that_it_does_not_fit_is_refused_with_the_reason(recompute, chec
     ledger = {"arm": {"task": {"c": list(range(checkpoints))}}}
     assert reason in recompute.not_repeatable(ledger, {"grid": {"update_seeds": draws}})
     assert recompute.not_repeatable({"arm": {"task": {"c": range(40)}}}, {"grid": {"update_seeds": [0]}}) is None
+
+
+@pytest.mark.parametrize("null", ["mean", "symmetry"])
+def test_a_study_that_stops_is_computed_again(recompute, tmp_path, null):
+    """Looks, bounds, intervals and answers by other means, and the grades that follow; a wrong one is noticed."""
+    authored = stopped.AUTHORED.replace("[stopping]", f'[stopping]\nnull = "{null}"')
+    study = stopped.write(tmp_path / "study", authored)
+    printed = recompute.Watched(score_ledger(study.path, permutations=20, triggers="residual").to_json())
+    stored = json.loads((study.path / "registration.json").read_text())["registration"]
+    book, ledger = recompute.Ledger(), recompute.read(study.path)
+    recompute.check_stopping(ledger, stored, printed["stopping"], book)
+    recompute.check_contrasts(printed, recompute.holm, recompute.more, book)
+    recompute.check_doses(ledger, stored, printed["doses"], book, printed["stopping"])
+    assert book.wrong == []
+    looked_at = recompute._kinds(path for path in printed.seen if path[0] == "stopping")
+    assert recompute._kinds(path for path in printed.leaves() if path[0] == "stopping") <= looked_at
+    for arm, expected in (("few", ("resolved", "helpful")), ("spare", (None, None))):
+        assert recompute.by_rule(printed["stopping"], "linear_quadratic", arm) == expected
+    wrong, figures = recompute.Ledger(), json.loads(json.dumps(printed["stopping"]))
+    figures["questions"][1]["looks"][0]["bound"] += 0.01
+    recompute.check_stopping(ledger, stored, figures, wrong)
+    assert len(wrong.wrong) == 1

@@ -9,8 +9,10 @@ from worldfork.cli import options
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
-    from worldfork.analysis.score.power import Power
+    from worldfork.analysis.score.planning import Plan, Recommendation
+    from worldfork.analysis.score.variance import Split
     from worldfork.lab.tools.check import Check
+    from worldfork.registration import Registration
 
 
 def check(
@@ -27,7 +29,9 @@ def check(
     ),
     like: Path | None = typer.Option(None, help="Take variances for the power estimate from this study or table."),
     cost: str | None = typer.Option(
-        None, help="What each costs, in one unit: checkpoint=600,draw=0.1,episode=0.05. Says how best to spend it."
+        None,
+        help="What each costs, in one unit: checkpoint=600,draw=0.1,episode=0.05. Says how best to spend it. "
+        "Default: the clocks of the study that --like names.",
     ),
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -65,7 +69,7 @@ def _costs(text: str) -> dict[str, float]:
         raise WorldforkError(f"--cost takes checkpoint=600,draw=0.1,episode=0.05; got `{text}`.") from error
 
 
-def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
+def _plain(checked: "Check", power: "list[Plan]") -> dict[str, object]:
     import dataclasses
 
     return {
@@ -88,7 +92,32 @@ def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
     }
 
 
-def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: bool, like: Path | None) -> None:
+def _deployments(registration: "Registration", arm: str) -> int:
+    return len(registration.grid.directions) * len(registration.arm(arm).stream_seeds)
+
+
+def _design_words(found: "Recommendation", *, deployments: int) -> list[str]:
+    """Return what the registered design costs, and which one is as good for less."""
+
+    def size(split: "Split") -> str:
+        return (
+            f"{plural(int(split.checkpoints), 'checkpoint')} x {plural(int(split.forks), 'fork')} x "
+            f"{plural(int(split.draws), 'draw')} x {plural(int(split.episodes), 'episode')}"
+        )
+
+    cost, points = found.cost, max(1, round(found.best_forks / deployments))
+    saved = f"{found.wasted:.0%} of the registered price buys nothing" if found.wasted else "nothing is wasted"
+    return [
+        f"a checkpoint costs {cost.checkpoint:.3g} to train, the stream of a fork {cost.fork:.2g}, an update "
+        f"{cost.draw:.2g}, an episode {cost.episode:.2g}. Registered, {size(found.registered)}: an interval "
+        f"{found.width:.3g} wide for {found.price:,.0f}.",
+        f"about {found.best_forks:.0f} forks a checkpoint are best ({plural(points, 'decision point')} in each of "
+        f"{plural(deployments, 'deployment')}); as narrow for {found.price_cheapest:,.0f}: {size(found.cheapest)}. "
+        f"{saved}.",
+    ]
+
+
+def _show(checked: "Check", power: "list[Plan]", *, given: str, list_cells: bool, like: Path | None) -> None:
     registered = checked.registration
     typer.echo(f"{registered.name}: {plural(len(checked.cells), 'cell')}, digest {registered.digest[:16]}")
     for cell in checked.cells if list_cells else ():
@@ -146,6 +175,9 @@ def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: boo
                 f"power {planned.arm}, {planned.task}: the earlier mean and spread would be resolved with "
                 f"{plural(planned.resolves, 'checkpoint')}{looking}."
             )
+        if planned.recommended is not None:
+            for words in _design_words(planned.recommended, deployments=_deployments(registered, planned.arm)):
+                typer.echo(f"design {planned.arm}, {planned.task}: {words}")
         for split, effect in planned.splits:
             typer.echo(
                 f"spend {planned.arm}, {planned.task}: {plural(int(split.checkpoints), 'checkpoint')} x "

@@ -62,4 +62,5 @@ def run(
     if verdict.rows < verdict.expected:
         typer.echo(f"{forks} of {verdict.expected:,} forks: the other tasks are still to be run into {output}.")
     else:
-        typer.echo(f"{forks}{followed}. Next: worldfork score {output}")
+        stopped = f", {verdict.stopping}" if verdict.stopping else ""
+        typer.echo(f"{forks}{followed}{stopped}. Next: worldfork score {output}")

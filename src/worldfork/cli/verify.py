@@ -7,6 +7,8 @@ import typer
 from worldfork.cli import options
 from worldfork.counting import plural
 
+OF_LOOKS = ("stopping", "looks_ahead")  # fields of studies with [stopping] alone
+
 
 def verify(
     study: Path = typer.Argument(help="A study (its folder, or its file NAME.tar.xz), or a recorded ledger."),
@@ -39,7 +41,9 @@ def verify(
     root = identity[2] if identity is not None else None
     same = expected is None or root == expected
     if as_json:
-        findings = {**dataclasses.asdict(verdict), "complete": verdict.complete, "root": root}
+        fields = dataclasses.asdict(verdict).items()
+        findings = {name: value for name, value in fields if verdict.stopping or name not in OF_LOOKS}
+        findings = {**findings, "complete": verdict.complete, "root": root}
         options.print_json({**findings, "passes": passes and same})
     elif identity is not None:
         typer.echo("{}  registration {}  root {}".format(*identity))
@@ -49,6 +53,8 @@ def verify(
         _show(verdict.problems, verdict.notes)
         count = len(verdict.problems)
         state = "complete" if verdict.complete else f"not complete: {verdict.expected} are registered"
+        if verdict.stopping:
+            state = f"{'complete' if verdict.complete else 'not complete'}: {verdict.stopping}"
         followed = ""
         if verdict.expected_episodes:
             followed = f"{verdict.episodes:,} of {plural(verdict.expected_episodes, 'episode')} of deployments, "

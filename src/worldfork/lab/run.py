@@ -2,6 +2,7 @@
 
     registration -> what determines the rows -> streams -> blocks of forks -> rows in a ledger
                                                         -> closed-loop deployments, where registered
+                                   with [stopping]: a look, then the next checkpoints, until all is answered
 
 Everything is computed by `worldfork.lab.forks.tasks.perform`, which an executor runs here or elsewhere; everything
 is written through `worldfork.ledger.store`, and only this process writes. An interrupted run is carried on by the
@@ -39,6 +40,7 @@ from worldfork.lab.forks.tasks import (
 from worldfork.lab.tools.probe import outside_tasks, probe_setting
 from worldfork.ledger import files
 from worldfork.ledger.cell import ChainFolder
+from worldfork.ledger.looks import follow, outcome
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
@@ -100,13 +102,19 @@ def run(
         writing(folder, text.registration, authored=text.text, amend=amend) as study,
     ):
         wanted = _tasks(text.registration, tasks)
-        this = _Run(text, root, Path(folder), chosen, tasks=wanted, progress=progress, notify=notify)
+        this = _Run(text, root, Path(folder), chosen, progress=progress, notify=notify)
+        this.reach(_first_cells(study, text.registration, wanted))
         described = this.describe(study)
         if probe and not any(cell.has_rows() for cell in study.cells()):
             this.probe(here=getattr(chosen, "here", False))
         rows = this.begin(study, described)
         this.run_streams(study)
         this.run_forks(study, rows)
+        while following := this.look(study, rows):
+            this.reach(following)
+            rows |= this.begin(study, this.describe(study))
+            this.run_streams(study)
+            this.run_forks(study, rows)
         if this.registration.deployment is not None:
             run_deployments(
                 study,
@@ -130,21 +138,24 @@ class _Run:
         folder: Path,
         executor: Executor,
         *,
-        tasks: Collection[str],
         progress: Progress,
         notify: Notify,
     ) -> None:
         self.registration = text.registration
-        self.cells = tuple(cell for cell in cells(self.registration) if cell.task in tasks)
         self.executor, self.progress, self.notify = executor, progress, notify
-        self.models = checkpoint_files(self.registration, tasks=tasks, root=root, copies=folder / "checkpoints")
-        in_json = canonical(self.registration.model_dump(mode="json", by_alias=True))
-        self.setting = Setting(in_json, tuple(named_checkpoints(self.models).items()))
+        self._root, self._copies = root, folder / "checkpoints"
         self.deployments: Described | None = None  # what determines the rows of [deployment]
         self.identities: dict[Cell, Identity] = {}  # what workers must be
         self.deployed_identities: dict[Deployed, Identity] = {}
         self._stream_of = stream_owner(self.registration)
         self._named: dict[Cell, StoredStream] = {}
+
+    def reach(self, reached: tuple[Cell, ...]) -> None:
+        """Take up these cells: all of them, or with [stopping] those before the next look."""
+        self.cells = reached
+        self.models = checkpoint_files(self.registration, root=self._root, copies=self._copies, of=reached)
+        in_json = canonical(self.registration.model_dump(mode="json", by_alias=True))
+        self.setting = Setting(in_json, tuple(named_checkpoints(self.models).items()))
 
     def describe(self, study: Study) -> Described:
         """Return what will determine every row, as the workers describe it. Nothing has been written yet."""
@@ -184,7 +195,7 @@ class _Run:
         }
         sources = {**described.sources, **(self.deployments.sources if self.deployments else {})}
         rows, notes = study.begin(configurations, deployed=deployed, sources=sources)
-        self.identities = {cell: identity_of(configurations[cell.id]) for cell in self.cells}
+        self.identities |= {cell: identity_of(configurations[cell.id]) for cell in self.cells}
         self.deployed_identities = {place: identity_of(resolved) for place, resolved in deployed.items()}
         for cell in self.cells:
             study.cell(cell.id).write_execution({**described.host, "began": time.time()})
@@ -239,6 +250,20 @@ class _Run:
                 took = {"what": "block", "seconds": result.seconds, **result.spent, "worker": result.worker}
                 study.cell(missing[index][0][0].id).note("timings.jsonl", took)
                 self.progress("forks", sum(map(len, rows.values())), total)
+
+    def look(self, study: StudyWriter, rows: Rows) -> tuple[Cell, ...]:
+        """Record what the rows now say of the questions of [stopping]; return the cells that come next, if any."""
+        if self.registration.stopping is None:
+            return ()
+        course = follow(self.registration, rows)
+        if beyond := [cell.id for cell in rows if cell not in course.due]:
+            raise WorldforkError(
+                f"{beyond[0]} was begun, and by the rows its task had stopped before. Use a new study folder."
+            )
+        study.record_looks(course.looks)
+        if course.ended:
+            self.notify(outcome(self.registration, course.looks))
+        return tuple(cell for cell in course.due if cell not in rows)
 
     def map(
         self, study: Study, tasks: Iterable[Any], expected: type[Result], named: Callable[[int], str]
@@ -300,7 +325,28 @@ def _tasks(registration: Registration, wanted: Collection[str] | None) -> Collec
             f"`{registration.name}` deploys policies in closed loop, with thresholds that are fitted once all "
             "forks are there: run all of its tasks together."
         )
+    if registration.stopping is not None:
+        raise WorldforkError(
+            f"`{registration.name}` has looks at all of its tasks ([stopping]): run them together."
+        )
     return wanted
+
+
+def _first_cells(study: Study, registration: Registration, tasks: Collection[str]) -> tuple[Cell, ...]:
+    """Return the cells to begin with: all, or with [stopping] those before the first look and those that an earlier
+    run went on to."""
+    every = tuple(cell for cell in cells(registration) if cell.task in tasks)
+    if registration.stopping is None:
+        return every
+    groups = registration.stopping.groups(registration.grid.checkpoints)
+    group_of = {checkpoint: number for number, group in enumerate(groups) for checkpoint in group}
+    begun = {folder.id for folder in study.cells()}
+    reached = {(cell.task, group_of[cell.checkpoint]) for cell in every if cell.id in begun}
+    return tuple(
+        cell
+        for cell in every
+        if group_of[cell.checkpoint] == 0 or (cell.task, group_of[cell.checkpoint]) in reached
+    )
 
 
 def _tasks_in_turn(blocks: Sequence[Block]) -> list[Block]:

@@ -258,6 +258,7 @@ def departures(configuration: Mapping[str, Any], cell: Cell, registered: Mapping
         "signals": configuration["signals"],
         "predictions": [],
         "deployment": None,  # it names arms that are left out here
+        "stopping": None,  # and so does this
     }
     if configuration["block"] is not None:
         resolved["execution"] = configuration["block"]

@@ -29,7 +29,7 @@ LOGGED: Final = ("step", "env_step", "episode", "level", "rate", "reward")
 DIGEST: Final = re.compile("[0-9a-f]{64}")
 BESIDE: Final = (
     *("registration.json", "registration.toml", "kept.json", "amendments.jsonl", "published.json", "answers.json"),
-    *("failures.log", ".lock"),
+    *("failures.log", ".lock", "looks.jsonl"),
 )
 OF_A_CHAIN: Final = (
     *("cell.json", "execution.json", "stream.parquet", "window.npz", "timings.jsonl"),

@@ -22,6 +22,7 @@ from worldfork.ledger import archive, files
 from worldfork.ledger.cell import CellFolder, CellPlan, ChainFolder, Refused, Row
 from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
 from worldfork.ledger.documents import Amendment, Kept, Registered, as_file, check, read_json
+from worldfork.ledger.looks import LOOKS, Look, as_lines, extend, read_looks
 from worldfork.ledger.provenance import changed_modules
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Registration, canonical, cells, deployments, difference, digest, parse, restore
@@ -99,6 +100,10 @@ class Study:
         content = path.read_text(encoding="utf-8", errors="replace")
         lines = content.removesuffix("\n").split("\n") if content else []
         return [_amendment(line, where=f"`{path}`, line {number}") for number, line in enumerate(lines, start=1)]
+
+    def looks(self) -> tuple[Look, ...]:
+        """Return the looks that were recorded of a study with [stopping]."""
+        return read_looks(self.path / LOOKS)
 
     def kept(self) -> Kept:
         """Return the digests of the files beside the cells; none before the first file is there."""
@@ -180,6 +185,14 @@ class StudyWriter(Study):
         elif name not in self.kept().files:  # a run was killed before it could list it
             self._list(name)
 
+    def record_looks(self, looks: Sequence[Look]) -> None:
+        """Add the looks that are new to looks.jsonl; raise where one that is there came out otherwise."""
+        assert self.begun, "`begin` comes before `record_looks`: a study that is refused writes nothing"
+        recorded = self.looks()
+        genesis = recorded[0].prev if recorded else self.registration_digest
+        path = files.confined(self.path / LOOKS, within=self.path)
+        _replace_if_other(path, as_lines(extend(recorded, looks, genesis=genesis)))
+
     def _list(self, name: str) -> None:
         listed = {**self.kept().files, name: hashlib.sha256((self.path / name).read_bytes()).hexdigest()}
         _replace_if_other(self.path / "kept.json", as_file({"digest": digest(listed), "files": listed}))
@@ -199,6 +212,11 @@ class StudyWriter(Study):
         if not any(cell.has_rows() for cell in self.cells()):
             return wanted, []
         changes = difference(stored.registration, tables)
+        if settled := _settled(self.registration, self._wanted):
+            raise WorldforkError(
+                f"`{self.path}` has rows, and may stop by what they say: its {settled} can not be changed any "
+                "more. Use a new study folder."
+            )
         if reason is None:
             raise WorldforkError(
                 f"`{self.path}` holds rows of another registration. The difference:\n  "
@@ -319,6 +337,20 @@ def writing(
             with contextlib.suppress(OSError):
                 for empty in reversed(created):
                     empty.rmdir()
+
+
+def _settled(before: Registration, after: Registration) -> str | None:
+    """Return what changed that the looks of a study with [stopping] rest on; None where nothing did."""
+    if before.stopping is None and after.stopping is None:
+        return None
+    if before.stopping != after.stopping:
+        return "[stopping]"
+    if cells(before) != cells(after):
+        return "grid of cells"
+    rules = [
+        (registration.scoring.update_cost, registration.scoring.failure_return) for registration in (before, after)
+    ]
+    return None if rules[0] == rules[1] else "update_cost and failure_return"
 
 
 def _require_folder_names(*names: str) -> None:

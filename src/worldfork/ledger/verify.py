@@ -28,6 +28,7 @@ from worldfork.ledger.recorded import RecordedLedger, deployments_of, is_recorde
 from worldfork.ledger.row import ForkRow, gain, mean
 from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_closed_loop import verify_deployments
+from worldfork.ledger.verify_looks import verify_looks
 from worldfork.registration import Cell, Registration, cells, digest, parse
 
 
@@ -43,11 +44,13 @@ class Verdict:
     notes: tuple[str, ...] = ()
     episodes: int = 0  # rows of deployments
     expected_episodes: int = 0
+    stopping: str = ""  # of a study with [stopping]: after how many checkpoints it stopped, or how far it has come
+    looks_ahead: bool = False  # it has [stopping], and neither its questions are answered nor its budget is spent
 
     @property
     def complete(self) -> bool:
-        """Return whether every registered row is there."""
-        return (self.rows, self.episodes) == (self.expected, self.expected_episodes)
+        """Return whether every row is there: as registered, or up to the look at which the study stopped."""
+        return not self.looks_ahead and (self.rows, self.episodes) == (self.expected, self.expected_episodes)
 
 
 def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
@@ -94,10 +97,25 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     notes += _left_out_notes(study, whole, answers, left_out=left_out or (), episodes=deployed.episodes)
     with contextlib.suppress(WorldforkError):  # of an unreadable kept.json, which is a problem named above
         notes += unlisted(study, deployed.segments)
-    registered = sum(registration.arm(cell.arm).stream.decision_points for cell in grid.values())
-    count = sum(map(len, rows.values()))
-    found = (*problems, *damaged)
-    return Verdict(count, registered, len(begun), found, tuple(notes), deployed.episodes, deployed.expected)
+    looked = None
+    if registration.stopping is not None:
+        by_cell = {cell: rows.get(cell.id, []) for cell in grid.values()}
+        looked = verify_looks(
+            study, registration, by_cell, registrations=registrations, damaged=len(whole) < len(begun)
+        )
+        damaged, notes = [*damaged, *looked.problems], [*notes, *looked.notes]
+    due = grid.values() if looked is None else looked.due
+    return Verdict(
+        rows=sum(map(len, rows.values())),
+        expected=sum(registration.arm(cell.arm).stream.decision_points for cell in due),
+        cells=len(begun),
+        problems=(*problems, *damaged),
+        notes=tuple(notes),
+        episodes=deployed.episodes,
+        expected_episodes=deployed.expected,
+        stopping="" if looked is None else looked.outcome,
+        looks_ahead=looked is not None and not looked.ended,
+    )
 
 
 def _verify_recorded(ledger: RecordedLedger) -> Verdict:
@@ -136,6 +154,7 @@ def root(study: Study) -> str:
     ends = sorted([cell.id, cell.last_digest()] for cell in study.cells())
     amendments = [amendment.digest for amendment in study.amendments()]
     followed = sorted([folder.policy, folder.id, folder.last_digest()] for folder in study.deployments())
+    looks = study.looks()
     return digest(
         {
             "registration": study.registration_digest,
@@ -143,6 +162,7 @@ def root(study: Study) -> str:
             "kept": study.kept().files,
             "cells": ends,
             **({"deployments": followed} if followed else {}),
+            **({"looks": looks[-1].digest} if looks else {}),
         }
     )
 

@@ -343,6 +343,13 @@ def only_tasks(registration: Registration, tasks: Collection[str]) -> Registrati
         if {prediction["task"], (prediction["premise"] or {}).get("task") or prediction["task"]} <= set(tasks)
         and {prediction["arm"], prediction["against"]} <= arm_names
     ]
+    if registration.stopping is not None:  # a question keeps its share of the error rate
+        asked = tables["stopping"]["questions"]
+        kept = [question for question in asked if question["task"] in tasks]
+        tables["stopping"] |= {
+            "questions": kept,
+            "error_rate": registration.stopping.error_rate * len(kept) / len(asked),
+        }
     return restore(json.dumps(tables), name=f"{registration.name}, restricted to {', '.join(tasks)}")
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from worldfork.registration import policies, schema
+from worldfork.registration import policies, schema, stopping
 from worldfork.validation import Record
 
 # Table of a file -> the record that it is read into. Arms repeat [stream], [evaluation] and [mechanism].
@@ -29,6 +29,8 @@ TABLES: Final[dict[str, type[Record]]] = {
     "guess.TASK": schema.Guess,
     "deployment": policies.Deployment,
     "deployment.policies.POLICY": policies.Policy,
+    "stopping": stopping.Stopping,
+    "[stopping.questions]": stopping.Question,
 }
 FIELD: Final = re.compile(r"    (\w+): ")
 MORE: Final = """

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from worldfork.registration.policies import Count, Deployment
+from worldfork.registration.stopping import Stopping
 from worldfork.validation import Record
 
 
@@ -272,6 +273,8 @@ class Registration(Record):
     guess: dict[Name, Guess] = {}
     # Policies whose updates persist.
     deployment: Deployment | None = Field(default=None, exclude_if=lambda registered: registered is None)
+    # Questions that end the study once they are answered.
+    stopping: Stopping | None = Field(default=None, exclude_if=lambda registered: registered is None)
 
     @property
     def digest(self) -> str:
@@ -307,6 +310,20 @@ class Registration(Record):
             if not tasks <= set(self.tasks) or not arms <= set(names):
                 raise ValueError(f"prediction `{prediction.name}` is about a task or an arm that is not registered")
             self._require_policy(prediction)
+        return self
+
+    @model_validator(mode="after")
+    def _stoppable(self) -> "Registration":
+        if self.stopping is None:
+            return self
+        if self.deployment is not None:
+            raise ValueError(
+                "[stopping] and [deployment] do not go together: policies are compared on all checkpoints, so "
+                "register them as a study of their own"
+            )
+        streams = {(arm.name, task): arm.stream_seeds for arm in self.arms for task in arm.tasks}
+        if problem := self.stopping.problem(checkpoints=len(self.grid.checkpoints), streams=streams):
+            raise ValueError(f"`stopping`: {problem}")
         return self
 
     def _forks_of(self, arm: Arm) -> int:

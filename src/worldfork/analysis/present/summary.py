@@ -14,6 +14,7 @@ from worldfork.analysis.present.tables import (
     design,
     effects,
     scores_of,
+    stopping,
     triggers,
     value,
     without_lone_arm,
@@ -32,6 +33,7 @@ from worldfork.analysis.present.text.arms import (
 )
 from worldfork.analysis.present.text.deployments import deployment_words, followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
+from worldfork.analysis.present.text.stopping import outcome_words, question_answers, rule_words
 from worldfork.analysis.present.text.value import curve_lead, curve_words, price_words, skew_words, trial_words
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import TaskDeployment
@@ -80,6 +82,7 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
     """
     brief = len(score) > MANY and not verbose
     blocks: list[Block] = [Paragraph(sentence, faint=True) for sentence in [*read_as(score), *_ignored(score)]]
+    blocks += _stopping(score, verbose=verbose)
     blocks += _contrasts(score, verbose=verbose)
     blocks += _sweeps(score)
     scores = scores_of(score)
@@ -105,6 +108,18 @@ def _ignored(score: Score) -> list[str]:
     if 0 < len(signals) <= FEW_SIGNALS:
         meant = f" Did you mean {listed(signals, last='or')}? Such a column is scored as a trigger."
     return [f"Columns that no figure reads: {', '.join(score.ignored)}.{meant}"]
+
+
+def _stopping(score: Score, *, verbose: bool) -> Iterator[Block]:
+    """Yield after how many checkpoints a study stopped, and what its questions were answered."""
+    if score.stopping is None:
+        return
+    yield Heading("Stopping")
+    yield Paragraph("", lead=outcome_words(score.stopping))
+    yield from (Paragraph(words) for words in question_answers(score, score.stopping))
+    if verbose:
+        yield from (dataclasses.replace(build(score), caption="") for build in (stopping.stopping, stopping.looks))
+    yield Paragraph(rule_words(score.stopping), faint=True)
 
 
 def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:

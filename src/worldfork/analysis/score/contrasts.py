@@ -14,6 +14,7 @@ from worldfork.analysis.score.effects import estimate
 from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
 from worldfork.analysis.score.rankings import correlation, spearman
 from worldfork.analysis.score.rules import Rules
+from worldfork.analysis.score.stopping import NOT_RULED, Ruling, StoppingScore, ruling
 from worldfork.analysis.score.undefined import Estimands, Figure, Undefined, finite
 from worldfork.analysis.score.verdicts import (
     Grade,
@@ -66,7 +67,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def contrast_all(
-    arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules
+    arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules, stopping: StoppingScore | None = None
 ) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
     """Return every pair of arms compared on each task that they share, by "first - second" and task."""
     attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
@@ -85,6 +86,11 @@ def contrast_all(
             attempted[key] = finite(contrast_arms(*pair, seed=rules.seed))
             retained[key] = finite(contrast_arms(*kept, seed=rules.seed))
     of_attempted, of_retained = grade_contrasts(attempted), grade_contrasts(retained)
+    for key, found in of_attempted.items():
+        first, _, second = key[0].partition(" - ")
+        of_attempted[key] = _ruled(found, ruling(stopping, task=key[1], arm=first, against=second))
+    if stopping is not None:  # questions are about all attempted forks
+        of_retained = {key: _ruled(found, NOT_RULED) for key, found in of_retained.items()}
     return {
         pair: {
             task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
@@ -92,6 +98,13 @@ def contrast_all(
         }
         for pair, tasks in compared.items()
     }
+
+
+def _ruled(compared: Contrast | Undefined, found: Ruling | None) -> Contrast | Undefined:
+    """Return the difference of two arms as [stopping] grades it; unchanged in a study without it."""
+    if found is None or isinstance(compared, Undefined):
+        return compared
+    return dataclasses.replace(compared, grade=found.grade, more_checkpoints=found.more_checkpoints)
 
 
 def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference | Undefined:

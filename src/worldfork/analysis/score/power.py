@@ -37,6 +37,7 @@ class Cost:
     """The price of each thing, in any one unit (seconds of a device, say)."""
 
     checkpoint: float = 0.0  # to train one and run its streams
+    fork: float = 0.0  # to run the deployment up to one
     draw: float = 0.0  # to train one update
     episode: float = 1.0  # to evaluate one episode of one branch
 
@@ -47,13 +48,13 @@ class Cost:
         if unknown := sorted(set(given) - set(names)):
             raise WorldforkError(f"There is no cost of `{unknown[0]}`; there are {', '.join(names)}.")
         cost = cls(**{name: float(value) for name, value in given.items()})
-        if min(cost.checkpoint, cost.draw) < 0 or cost.episode <= 0:
+        if min(cost.checkpoint, cost.fork, cost.draw) < 0 or cost.episode <= 0:
             raise WorldforkError(f"Costs are positive; got {dict(given)}.")
         return cost
 
     def study(self, split: Split) -> float:
         """Return the price of a study. HOLD is evaluated once per fork, and so is every draw of the update."""
-        fork = split.draws * self.draw + (1 + split.draws) * split.episodes * self.episode
+        fork = self.fork + split.draws * self.draw + (1 + split.draws) * split.episodes * self.episode
         return split.checkpoints * (self.checkpoint + split.forks * fork)
 
 
@@ -112,9 +113,9 @@ def planned_power(
     planned = []
     for arm in registration.arms:
         earlier = {**first, **(like or {}).get(arm.name, {})}
-        split = _planned_split(registration, arm)
+        split = planned_split(registration, arm)
         for task in arm.tasks:
-            noise = _noise(registration, task, earlier.get(task))
+            noise = planned_noise(registration, task, earlier.get(task))
             if noise is None or split.checkpoints < 2:
                 continue
             axes = (*AXES, *(("draws",) if "draw" in noise else ()))
@@ -134,7 +135,7 @@ def planned_power(
     return planned
 
 
-def _planned_split(registration: Registration, arm: Arm) -> Split:
+def planned_split(registration: Registration, arm: Arm) -> Split:
     streams = len(registration.grid.directions) * len(arm.stream_seeds)
     return Split(
         checkpoints=len(registration.grid.checkpoints),
@@ -144,7 +145,7 @@ def _planned_split(registration: Registration, arm: Arm) -> Split:
     )
 
 
-def _noise(registration: Registration, task: str, earlier: Forks | None) -> dict[str, float] | None:
+def planned_noise(registration: Registration, task: str, earlier: Forks | None) -> dict[str, float] | None:
     """Return the variances of a task: those of earlier forks, else the guess that is registered."""
     if earlier is not None:
         for found in (components_of(earlier), design_components(earlier)):

@@ -9,6 +9,7 @@ from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.effects import Normalised
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.rules import Family, Rules
+from worldfork.analysis.score.stopping import StoppingScore
 from worldfork.analysis.score.sweeps import DoseSweep, NoiseSweep
 from worldfork.analysis.score.undefined import Estimands, Named, Undefined, settle
 from worldfork.counting import plural
@@ -72,6 +73,7 @@ class Score:
     missing: str = ""  # how many of the registered forks are not there, in a sentence
     # Closed-loop deployments by task; empty where none was registered.
     deployment: Mapping[str, TaskDeployment] = dataclasses.field(default_factory=dict)
+    stopping: StoppingScore | None = None  # how a study ended that stops when its questions are answered
     # By task, then by what else sets arms apart ("all", "rate 0.1"): arms that differ in the dose of their update,
     # and in the noise of their stream; empty where none do.
     doses: Mapping[str, Mapping[str, DoseSweep]] = dataclasses.field(default_factory=dict)
@@ -145,7 +147,12 @@ class Score:
     def to_json(self) -> dict[str, object]:
         """Return what `worldfork score --json` prints: null where a figure is undefined, and why in `undefined`."""
         figures = {"family": self.family, "arms": self.arms, "contrasts": self.contrasts}
-        of_some_studies = {"deployment": self.deployment, "doses": self.doses, "noises": self.noises}
+        of_some_studies = {
+            "stopping": self.stopping,
+            "deployment": self.deployment,
+            "doses": self.doses,
+            "noises": self.noises,
+        }
         of_a_table = {} if self.higher_is_better is None else {"higher_is_better": self.higher_is_better}
         there = {name: value for name, value in of_some_studies.items() if value}
         plain, undefined = settle({**figures, **there})

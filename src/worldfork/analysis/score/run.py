@@ -36,6 +36,7 @@ from worldfork.analysis.score.records import (
 )
 from worldfork.analysis.score.result import ArmScore, Score
 from worldfork.analysis.score.rules import Family, Place, Rules, registered_family, rules_of
+from worldfork.analysis.score.stopping import Ruling, StoppingScore, due_cells, ruled, ruling, score_stopping
 from worldfork.analysis.score.sweeps import score_doses, score_noises
 from worldfork.analysis.score.trials import trials
 from worldfork.analysis.score.triggers import TriggerScore, judge_triggers
@@ -69,6 +70,7 @@ def score(
     whole: Arms | None = None,
     registration: Registration | None = None,
     followed: Mapping[str, TaskDeployment] | None = None,
+    stopping: StoppingScore | None = None,
     progress: Progress = silent,
     **about: Any,
 ) -> Score:
@@ -81,6 +83,7 @@ def score(
         whole: the ledger that `arms` were chosen from; tests are adjusted over all of it.
         registration: of the study, where there is one: its arms may differ in one setting.
         followed: by task, the outcome of the policies that were followed; None where none is registered.
+        stopping: how a study with [stopping] ended: its answers decide verdicts and grades.
         progress: hears how many forks are scored.
         about: fields of the `Score` that are known beforehand: `name`, `failed`, `missing`,
             `higher_is_better`, `ignored`.
@@ -116,6 +119,8 @@ def score(
         )
         for key, found in evidence.items()
     }
+    rulings = {(arm, task): ruling(stopping, task=task, arm=arm) for arm, task in every}
+    judgements = {key: ruled(judged, rulings[key]) for key, judged in judgements.items()}
     total, measured = sum(map(len, every.values())), {}
     progress("scoring", 0, total)
     for key, found in evidence.items():
@@ -132,6 +137,7 @@ def score(
                 rules,
                 effect=effect[key],
                 judgement=judgements[key],
+                ruling=rulings[key],
                 policies=Estimands(
                     all_attempted=baselines[key].all_attempted.figures, retained=baselines[key].retained.figures
                 ),
@@ -149,11 +155,12 @@ def score(
     return Score(
         arms={arm: _arm_score(of_arm) for arm, of_arm in by_arm.items()},
         family=family,
-        contrasts=contrast.contrast_all(arms, contrasts, rules=rules),
+        contrasts=contrast.contrast_all(arms, contrasts, rules=rules, stopping=stopping),
+        stopping=stopping,
         rules=rules,
         registration=registration,
         deployment=followed or {},
-        doses={} if registration is None else score_doses(registration, by_arm, seed=rules.seed),
+        doses={} if registration is None else score_doses(registration, by_arm, seed=rules.seed, stopping=stopping),
         noises={} if registration is None else score_noises(registration, by_arm, seed=rules.seed),
         **about,
     )
@@ -249,7 +256,9 @@ def score_ledger(
     ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns)
     registration, table = ledger.registration, ledger.table
     arms, pairs = choose_arms(table.arms, arm=arm, contrast=contrast, registration=registration)
-    rules, followed = rules_of(ledger, **changes), None
+    rules, followed, stopping = rules_of(ledger, **changes), None, None
+    if ledger.study is not None and registration is not None and registration.stopping is not None:
+        stopping = score_stopping(ledger.study, registration, ledger.rows)
     if ledger.study is not None and registration is not None and registration.deployment is not None:
         followed = score_deployments(ledger.study, priced(table.arms, rules.update_cost), rules)
     return score(
@@ -259,10 +268,11 @@ def score_ledger(
         whole=table.arms,
         registration=registration,
         followed=followed,
+        stopping=stopping,
         progress=progress,
         name=ledger.name,
         failed=tuple(table.failed),
-        missing="" if registration is None else _missing(ledger.rows, registration),
+        missing="" if registration is None else _missing(ledger.rows, registration, stopping),
         higher_is_better=table.higher_is_better,
         ignored=table.ignored,
     )
@@ -276,10 +286,16 @@ def only_arm(source: Source) -> Mapping[str, Forks]:
     return next(iter(ledger.table.arms.values()))
 
 
-def _missing(rows: Rows, registration: Registration) -> str:
-    """Return a sentence that says how many registered forks are not there; empty where all are."""
+def _missing(rows: Rows, registration: Registration, stopping: StoppingScore | None) -> str:
+    """Return a sentence that says how many registered forks are not there; empty where all are.
+
+    Those beyond the checkpoint at which a study stopped are not missing.
+    """
     points = {arm.name: arm.stream.decision_points for arm in registration.arms}
-    there, registered = sum(map(len, rows.values())), sum(points[cell.arm] for cell in rows)
+    due = rows if stopping is None else due_cells(registration, rows)
+    there, registered = sum(map(len, rows.values())), sum(points[cell.arm] for cell in due)
+    if stopping is not None and not stopping.ended:
+        return f"The study is not complete ({stopping.outcome}), and every figure is of the forks that are there."
     if there >= registered:
         return ""
     return (
@@ -321,6 +337,7 @@ def task_figures(
     *,
     effect: Estimands[Effect],
     judgement: Judgement,
+    ruling: Ruling | None,
     policies: Estimands[ReferencePolicies],
     triggers: Estimands[Mapping[str, TriggerScore]],
     unavailable: Mapping[str, str],
@@ -334,7 +351,7 @@ def task_figures(
     return TaskFigures(
         forks=_counts(evidence, rules),
         effect=effect,
-        verdict=effects.verdict(effect.all_attempted),
+        verdict=effects.verdict(effect.all_attempted) if ruling is None or not ruling.verdict else ruling.verdict,
         judgement=judgement,
         drift_quartiles=effects.drift_quartiles(kept),
         direction_contrast=estimands(functools.partial(contrast.contrast_directions, seed=rules.seed), evidence),

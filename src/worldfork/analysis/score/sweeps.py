@@ -13,6 +13,7 @@ from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.contrasts import PairedDifference, contrast_arms, contrast_signals
 from worldfork.analysis.score.intervals import MeanEstimate, MeanOf, student_t
 from worldfork.analysis.score.records import TaskScore
+from worldfork.analysis.score.stopping import StoppingScore, ruling
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, divide, divide_bounds, finite
 from worldfork.analysis.score.verdicts import Grade, grade_together
 from worldfork.registration import Arm, Registration
@@ -94,10 +95,13 @@ class DoseSweep:
     family: int
 
 
-def score_doses(registration: Registration, arms: Scored, *, seed: int) -> dict[str, dict[str, DoseSweep]]:
+def score_doses(
+    registration: Registration, arms: Scored, *, seed: int, stopping: StoppingScore | None = None
+) -> dict[str, dict[str, DoseSweep]]:
     """Return the doses by task and by what else sets arms apart; empty where no two arms differ in their dose.
 
-    The largest dose less the smallest is graded over all registered sweeps; those that are missing have p = 1.
+    The largest dose less the smallest is graded over all registered sweeps; those that are missing have p = 1. A
+    study with [stopping] grades it where it asks for it.
     """
     registered = sweeps(registration, DOSE, arms)
     shown = [sweep for sweep in registered if sweep.scored and len(arms) > 1]  # one arm alone compares nothing
@@ -110,6 +114,13 @@ def score_doses(registration: Registration, arms: Scored, *, seed: int) -> dict[
     for sweep in shown:
         difference = ends[sweep.task, sweep.label]
         means = {name: score.effect.all_attempted.mean for name, score in sweep.scored.items()}
+        smallest, largest = (sweep.registered[end].name for end in (0, -1))
+        by_rule = ruling(stopping, task=sweep.task, arm=largest, against=smallest)
+        grade: Grade | Undefined
+        if isinstance(difference, Undefined):
+            grade = difference
+        else:
+            grade = graded[sweep.task, sweep.label].grade if by_rule is None else by_rule.grade
         by_task.setdefault(sweep.task, {})[sweep.label] = DoseSweep(
             doses={
                 arm.name: _dose(arm, sweep.scored[arm.name], means=means.values())
@@ -118,10 +129,10 @@ def score_doses(registration: Registration, arms: Scored, *, seed: int) -> dict[
             },
             missing=sweep.missing,
             order=NO_ORDER if _in_both_units(sweep) else _order(list(means.values())),
-            smallest=sweep.registered[0].name,
-            largest=sweep.registered[-1].name,
+            smallest=smallest,
+            largest=largest,
             largest_less_smallest=difference,
-            grade=difference if isinstance(difference, Undefined) else graded[sweep.task, sweep.label].grade,
+            grade=grade,
             family=len(registered),
         )
     return finite(by_task)

@@ -27,7 +27,7 @@ from worldfork.analysis.score.intervals import (
 )
 from worldfork.analysis.score.rules import Family, Place
 from worldfork.analysis.score.sign_flips import too_few_clusters, wild_p
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.undefined import INTERNAL, Bounds, Figure, Undefined
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -37,6 +37,35 @@ CONTROLS: Final = ("random", "random_shift", "swapped")
 BASELINES: Final = ("better_of_both", "position_table")
 REQUIRED: Final = (*CONTROLS, *BASELINES)  # what a useful policy has to beat
 FARTHEST: Final = 10_000  # checkpoints beyond which "how many more" is not worth an answer
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LookFigures:
+    """A question at one look."""
+
+    checkpoints: int
+    mean: float
+    statistic: Figure  # answers the question where it is at least `bound`, whatever its sign
+    bound: float
+    interval: Bounds  # holds at all looks together
+    answer: Literal["above", "below"] | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionAnswer:
+    """A registered question, and the look that answered it, or else the last one."""
+
+    task: str
+    arm: str
+    against: str | None
+    grade: Grade  # resolved where it was answered, else unresolved
+    answer: Literal["above", "below"] | None  # the side of 0 on which the mean lies
+    checkpoints: int  # of that look
+    mean: float  # at that look, as all below
+    statistic: Figure
+    bound: float
+    interval: Bounds
+    looks: tuple[LookFigures, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +83,8 @@ class Judgement:
     leave_one_out: LeaveOneOut | Undefined
     anytime: Bounds  # valid however often one looked
     more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
+    # The question of [stopping] that decided the grade.
+    asked: QuestionAnswer | None = dataclasses.field(default=None, metadata=INTERNAL)
 
 
 def adjust(p_values: Mapping[Key, Figure], family: Iterable[Key]) -> dict[Key, Figure]:

@@ -11,19 +11,19 @@ from worldfork.lab.agents.base import AgentPlugin
 from worldfork.lab.forks.context import Context
 from worldfork.ledger.pretraining import keep_record
 from worldfork.ledger.store import Study, StudyWriter
-from worldfork.registration import Registration, cells
+from worldfork.registration import Cell, Registration, cells
 from worldfork.registration.library import BUNDLED, recipe_of, registrations
 
 
 def checkpoint_files(
-    registration: Registration, *, root: Path, copies: Path, tasks: Collection[str] | None = None
+    registration: Registration, *, root: Path, copies: Path, of: Collection[Cell] | None = None
 ) -> dict[tuple[str, int], tuple[Path, ...]]:
-    """Return the files of every checkpoint of `tasks` that has files: the study's copies where it has them, else
-    the originals. None stands for all tasks."""
+    """Return the files of every checkpoint of these cells that has files: the study's copies where it has them,
+    else the originals. None stands for all cells."""
     found = {}
-    for task, index in sorted({(cell.task, cell.checkpoint) for cell in cells(registration)}):
-        if tasks is not None and task not in tasks:
-            continue
+    for task, index in sorted(
+        {(cell.task, cell.checkpoint) for cell in (cells(registration) if of is None else of)}
+    ):
         original = checkpoint_source(registration, task, index, root=root)
         if original is None:
             continue
@@ -66,8 +66,12 @@ def keep_checkpoints(study: StudyWriter, models: Mapping[tuple[str, int], tuple[
 
 def context_of(study: Study) -> Context:
     """Return what a finished study was computed with, built again here from its own files."""
-    models = checkpoint_files(study.registration, root=study.path, copies=study.path / "checkpoints")
-    return Context(study.registration, named_checkpoints(models))
+    registration = study.registration
+    of = cells(registration)
+    if registration.stopping is not None:  # checkpoints beyond the stop were never needed
+        of = tuple(cell for cell in of if (study.cell(cell.id).path / "cell.json").exists())
+    models = checkpoint_files(registration, root=study.path, copies=study.path / "checkpoints", of=of)
+    return Context(registration, named_checkpoints(models))
 
 
 def checkpoint_source(registration: Registration, task: str, index: int, *, root: Path) -> Path | None:

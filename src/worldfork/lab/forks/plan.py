@@ -10,7 +10,7 @@ from worldfork.blobs import Blob, blob_of, read_blob
 from worldfork.lab.stream import Recording, Stream, StreamLog
 from worldfork.ledger import arrays
 from worldfork.ledger.store import Study
-from worldfork.registration import Cell, Registration, cells, hold_owner, stream_owner
+from worldfork.registration import Cell, Registration, hold_owner, stream_owner
 
 KEPT: Final = 64  # streams that were read last
 Block = tuple[tuple[Cell, int], ...]  # forks: a cell and a decision point each
@@ -19,8 +19,10 @@ Block = tuple[tuple[Cell, int], ...]  # forks: a cell and a decision point each
 def stream_batches(registration: Registration) -> list[tuple[Cell, ...]]:
     """Return the cells that run a stream of their own, one arm and one task at a time."""
     size = registration.execution.streams_per_batch
-    running = [cell for cell, owner in stream_owner(registration).items() if cell == owner]
-    groups = [list(group) for _, group in groupby(running, key=lambda cell: (cell.arm, cell.task))]
+    running = _by_look(registration, [cell for cell, owner in stream_owner(registration).items() if cell == owner])
+    groups = [
+        list(group) for cells in running for _, group in groupby(cells, key=lambda cell: (cell.arm, cell.task))
+    ]
     return [tuple(group[start : start + size]) for group in groups for start in range(0, len(group), size)]
 
 
@@ -30,17 +32,25 @@ def fork_blocks(registration: Registration, *, shared: bool) -> list[Block]:
     The paper's arms differ mostly in UPDATE. Both kinds of block fill the same number of parameter sets.
     """
     owners = hold_owner(registration)
-    forks = [
-        (cell, k)
-        for cell in cells(registration)
-        if (owners[cell] != cell) == shared
-        for k in range(1, registration.arm(cell.arm).stream.decision_points + 1)
-    ]
     blocks: list[Block] = []
-    for (arm, _), group in groupby(forks, key=lambda fork: (fork[0].arm, fork[0].task)):
-        together, size = list(group), registration.forks_per_block(arm) * (2 if shared else 1)
-        blocks += [tuple(together[start : start + size]) for start in range(0, len(together), size)]
+    for together in _by_look(registration, [cell for cell, owner in owners.items() if (owner != cell) == shared]):
+        points = {arm.name: arm.stream.decision_points for arm in registration.arms}
+        forks = [(cell, k) for cell in together for k in range(1, points[cell.arm] + 1)]
+        for (arm, _), group in groupby(forks, key=lambda fork: (fork[0].arm, fork[0].task)):
+            block, size = list(group), registration.forks_per_block(arm) * (2 if shared else 1)
+            blocks += [tuple(block[start : start + size]) for start in range(0, len(block), size)]
     return blocks
+
+
+def _by_look(registration: Registration, cells: list[Cell]) -> list[list[Cell]]:
+    """Return the cells that are computed before each look of [stopping], in their order; else all together.
+
+    A batch shape may determine digits, so no batch has cells that are perhaps never computed.
+    """
+    if registration.stopping is None:
+        return [cells]
+    groups = registration.stopping.groups(registration.grid.checkpoints)
+    return [[cell for cell in cells if cell.checkpoint in group] for group in groups]
 
 
 def read_stream(study: Study, cell: Cell) -> Stream:

@@ -233,6 +233,7 @@ def _reduced(registration: Registration, tasks: Collection[str], *, forks_per_bl
             ),
             "predictions": (),
             "deployment": None,  # no policy changes what a fork comes to
+            "stopping": None,
         }
     )
 

@@ -29,7 +29,7 @@ class Watched:
 
     def version(self) -> str:
         """Return a word that changes whenever a row or an amendment is added."""
-        names = ("registration.json", "amendments.jsonl", "cells/*/forks.jsonl")
+        names = ("registration.json", "amendments.jsonl", "looks.jsonl", "cells/*/forks.jsonl")
         paths = [self._path] if self._path.is_file() else [path for name in names for path in self._path.glob(name)]
         sizes = sorted((str(path.relative_to(self._path)), path.stat().st_size) for path in paths)
         return hashlib.sha256(repr(sizes).encode()).hexdigest()[:16]

@@ -42,6 +42,12 @@ from worldfork.analysis.present.text.answers import corrected, predictions_answe
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs, why_compared
 from worldfork.analysis.present.text.deployments import followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import minus, number
+from worldfork.analysis.present.text.stopping import (
+    GRADED_BY_RULE,
+    outcome_words,
+    question_answers,
+    rule_words,
+)
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import triggers_everywhere
 from worldfork.analysis.read.files import encode
@@ -153,6 +159,7 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             figures=tables.all_tables(score, seeds=seeds),
             read_as=read_as(score),
             corrected=corrected(score),
+            stopping=_stopping(score),
             predicted=predictions_answered([answer for part in parts for answer in part.score.predictions]),
             triggers=triggers_everywhere({part.name: part.score for part in parts}),
             record=provenance,
@@ -283,12 +290,24 @@ def policy(program: str, *, live: bool = False) -> str:
     )
 
 
+def _stopping(score: Score) -> dict[str, object]:
+    """Return the sentences about a study that stops; none about another."""
+    if score.stopping is None:
+        return {}
+    return {
+        "outcome": outcome_words(score.stopping),
+        "answers": question_answers(score, score.stopping),
+        "rule": rule_words(score.stopping),
+    }
+
+
 def _terms(material: Material) -> dict[str, str]:
     """Return the words to explain: whether branches met the same draws, only a study says; never is a policy."""
     unused = {"common random numbers"} if material.study is None else set()
     if not material.score.deployment:
         unused |= {"never", "by the ledger"}
-    return {word: means for word, means in TERMS.items() if word not in unused}
+    graded = {} if material.score.stopping is None else GRADED_BY_RULE
+    return {word: means for word, means in {**TERMS, **graded}.items() if word not in unused}
 
 
 def _by_reason(material: Material) -> list[tuple[str, list[str]]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from worldfork.analysis.present.table import Cell, Table
-from worldfork.analysis.present.tables import deployments, design, effects, triggers, value
+from worldfork.analysis.present.tables import deployments, design, effects, stopping, triggers, value
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.tables.paper import beside_paper, papers_arm
 from worldfork.analysis.present.text.arms import arm_words
@@ -40,6 +40,8 @@ OF_TASKS: Final[Mapping[str, Callable[[Scores], Table]]] = {
     "budget": design.budget,
 }
 OF_STUDY: Final[Mapping[str, Callable[[Score], Table]]] = {
+    "stopping": stopping.stopping,
+    "looks": stopping.looks,
     "over_tasks": effects.over_tasks,
     "arms": design.arms,
     "doses": lambda score: design.doses(score.doses, score.arms),

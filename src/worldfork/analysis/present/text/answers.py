@@ -15,6 +15,7 @@ from worldfork.analysis.present.text.formatting import (
     rate,
     unsigned,
 )
+from worldfork.analysis.present.text.stopping import graded_by_rule
 from worldfork.analysis.present.text.triggers import candidates, not_beaten, trigger_words, useful_triggers
 from worldfork.analysis.score.deployment_records import Advantage
 from worldfork.analysis.score.effects import Helped, Scale
@@ -49,6 +50,7 @@ class Answer:
     word: str
     verdict: str  # harmful, helpful, unresolved, undecided
     grade: Grade | None
+    ungraded: str  # why there is no grade, in two words
     mean: str  # with its interval
     scale: Scale
     of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
@@ -61,7 +63,7 @@ class Answer:
     @property
     def graded(self) -> str:
         """The grade where it adds anything: a mean that is unresolved says so already."""
-        return self.grade or "no interval" if self.verdict != "unresolved" else ""
+        return self.grade or self.ungraded if self.verdict != "unresolved" else ""
 
     @property
     def lead(self) -> str:
@@ -109,6 +111,7 @@ def answer(score: TaskScore) -> Answer:
         word=NO_DIFFERENCE if _changes_nothing(score) else WORDS.get(verdict, "Not decided"),
         verdict=verdict,
         grade=defined(score.judgement.grade),
+        ungraded="no interval" if isinstance(score.effect.all_attempted.student_t, Undefined) else "not graded",
         mean=estimate(score.effect.all_attempted),
         scale=score.scale,
         of=_shares(score.scale),
@@ -196,6 +199,10 @@ def _why_useful(figures: TriggerScore, score: TaskScore) -> str:
 
 def _certainty(score: TaskScore) -> str:
     judged = score.judgement
+    if judged.asked is not None:
+        return graded_by_rule(judged.asked)
+    if isinstance(judged.grade, Undefined):
+        return f"Not graded: {judged.grade.why}."
     grade, more = defined(judged.grade), defined(judged.more_checkpoints)
     outlook = ""
     if more:
