@@ -206,7 +206,7 @@ def test_names_in_a_field() -> None:
 
 def test_several_fields_take_their_shares() -> None:
     plugin = GymnasiumPlugin(id="HalfCheetah-v5", drift={GRAVITY: 1.0, "dof_damping[3:]": -0.5})
-    simulation = plugin.build(scale=1.5, threads=1)._simulations[0]
+    simulation = plugin.build(scale=1.5, threads=1)._shared[0]
     nominal = simulation.parameters()
     simulation.set_factor(1.5)
     drifted = simulation.parameters()
@@ -218,7 +218,7 @@ def test_several_fields_take_their_shares() -> None:
 
 def test_masses_take_the_constants_that_are_derived_from_them_along() -> None:
     plugin = GymnasiumPlugin(id="HalfCheetah-v5", drift=MASS)
-    simulation = plugin.build(scale=2.0, threads=1)._simulations[0]
+    simulation = plugin.build(scale=2.0, threads=1)._shared[0]
     model = simulation._inner.model
     compiled = model.body_subtreemass.copy(), model.dof_invweight0.copy(), model.stat.meaninertia
     simulation.set_factor(2.0)

@@ -20,6 +20,7 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import TRIAL, DriftingFields, model_numbers
 from worldfork.lab.adapters.mujoco_worlds import (
+    PROBED,
     WHOLE_STATE,
     ActionRange,
     ChangingNumbers,
@@ -29,6 +30,7 @@ from worldfork.lab.adapters.mujoco_worlds import (
     quiet,
 )
 from worldfork.lab.environments.restorable import Advanced
+from worldfork.lab.environments.simulators import skip_islands, stop_clock
 from worldfork.lab.environments.suite import DM_CONTROL_VERSION, check_versions
 
 UNTIMED: Final = 1_000  # environment steps of an episode where the task has no time limit, as most tasks' have
@@ -69,6 +71,7 @@ class ControlSuiteSimulation(ModelSimulation):
     simulator = f"dm_control {DM_CONTROL_VERSION}, mujoco {mujoco.__version__}"
 
     def __init__(self, plugin: ControlSuitePlugin, shares: Mapping[str, float]) -> None:
+        stop_clock()
         control = control_suite().control
         self._error = control.PhysicsError
         self._plugin, self.name, random = plugin, plugin.task, np.random.RandomState(0)
@@ -153,10 +156,14 @@ class ControlSuiteSimulation(ModelSimulation):
         mujoco.mj_setState(self._model, self._data, row[written:], WHOLE_STATE)
         self._derived = False
 
+    def parameters(self) -> dict[str, float]:
+        return self._fields.values() | {"timestep": float(self._model.opt.timestep)}
+
     def _use(self, physics: Any, task: Any) -> None:
         self._physics, self._task = physics, task
         self._model, self._data = physics.model.ptr, physics.data.ptr
         self._physics_state = np.empty(mujoco.mj_stateSize(self._model, WHOLE_STATE))
+        skip_islands(self._model)
         physics._make_rendering_contexts = lambda: None  # quadruped-escape would show its terrain to a renderer
         self._derived = False  # positions and velocities of everything, from the state and the present physics
 
@@ -166,17 +173,22 @@ class ControlSuiteSimulation(ModelSimulation):
 
     def _find_what_changes(self, shares: Mapping[str, float]) -> None:
         """Run some episodes, nominal and drifted, and note which numbers of the task and the model are theirs."""
-        self._kept = self._written = ChangingNumbers([], owner="")
-        self._loaded = np.empty(0)
+        nothing = ChangingNumbers([], owner="")
+        self._kept, self._written, self._loaded = nothing, nothing, np.empty(0)
         self._fields = DriftingFields(self._model, {})
         loaded = _fields(self._model)
-        kept, written = [], [loaded]
+        kept, written, generator = [], [loaded], np.random.default_rng(0)
+        reach = min(self.action_bound, 1.0)
         for seed, factor in ((0, 1.0), (1, 1.0), (2, TRIAL)):
             if seed == 1:  # nominal is what the task makes of it: finger-spin sets a damping of its own
                 self._fields = DriftingFields(self._model, shares)
             self._fields.set_factor(factor)
             before, drifting = _fields(self._model), self._fields.values()
-            kept += self.snapshots(seed, lambda: plain_attributes(self._task))
+            self.begin(seed)
+            kept.append(plain_attributes(self._task))
+            for _ in range(PROBED):
+                self.advance(generator.uniform(-reach, reach, self.action_size))
+            kept.append(plain_attributes(self._task))
             if self._fields.values() != drifting:
                 raise WorldforkError(
                     f"`{self._plugin.task}` itself sets some of {', '.join(shares)} when an episode begins: name "

@@ -16,6 +16,7 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import DriftingFields
 from worldfork.lab.adapters.mujoco_worlds import (
+    PROBED,
     WHOLE_STATE,
     ActionRange,
     ChangingNumbers,
@@ -24,7 +25,13 @@ from worldfork.lab.adapters.mujoco_worlds import (
     plain_attributes,
     quiet,
 )
-from worldfork.lab.environments.restorable import WORDS, Advanced, generator_numbers, restore_generator
+from worldfork.lab.environments.restorable import (
+    WORDS,
+    Advanced,
+    generator_numbers,
+    restore_generator,
+)
+from worldfork.lab.environments.simulators import skip_islands, stop_clock
 
 # Wrappers without a state, and the one whose state is a count that rows keep. Any other is refused by name.
 STATELESS: Final = (
@@ -72,11 +79,7 @@ class GymnasiumPlugin(ModelPlugin):
 
 
 class GymnasiumSimulation(ModelSimulation):
-    """A MuJoCo environment of Gymnasium, made restorable.
-
-    A row is: whether the episode has just begun, the factor, the steps that each time limit has counted, the random
-    generator, what else the environment keeps, and MuJoCo's state, before the last physics step unless just begun.
-    """
+    """A MuJoCo environment of Gymnasium, made restorable."""
 
     goes_on = True
 
@@ -84,6 +87,7 @@ class GymnasiumSimulation(ModelSimulation):
         self, plugin: GymnasiumPlugin, shares: Mapping[str, float], changing: ChangingNumbers | None = None
     ) -> None:
         """Make the environment; `changing` is given if this is not the first of its kind."""
+        stop_clock()
         self._plugin, self._shares, self.name = plugin, shares, plugin.id
         self.simulator = f"gymnasium {_gymnasium().__version__}, mujoco {mujoco.__version__}"
         self._env = plugin.make()
@@ -97,77 +101,114 @@ class GymnasiumSimulation(ModelSimulation):
         self.action_size = _length(self._env.action_space, "actions")
         self._actions = ActionRange(self._env.action_space.low, self._env.action_space.high)
         self.action_bound = self._actions.bound
-        self._model, self._data = self._inner.model, self._inner.data
-        self._fields = DriftingFields(self._model, shares)
-        self._physics = np.empty(mujoco.mj_stateSize(self._model, WHOLE_STATE))
+        skip_islands(self._inner.model)
+        self._data: Any = self._inner.data
+        self._warnings = self._data.warning.number
+        self._fields = DriftingFields(self._inner.model, shares)
+        self._control = self._data.ctrl
         self._inner.do_simulation = self._simulate  # Gymnasium's, in two parts
-        if changing is None:
-            found = [part for seed in (0, 1) for part in self.snapshots(seed, self._attributes)]
-            changing = ChangingNumbers(found, owner=type(self._inner).__name__)
-        self._changing = changing
+        self._changing = ChangingNumbers([], owner="")  # until it is known
+        self._lay_out()
+        self._changing = self._find_changing() if changing is None else changing
+        self._lay_out()
         self.begin(0)  # Gymnasium refuses to step what was never reset
+
+    def _lay_out(self) -> None:
+        """Make room for a row: begun, factor, steps taken; the generator; what changes besides; MuJoCo's state.
+
+        The row is filled while the world moves. Making it anew at each step would take longer than some physics.
+        """
+        limits, physics = len(self._limits), int(mujoco.mj_stateSize(self._inner.model, WHOLE_STATE))
+        self._row = np.zeros(2 + limits + WORDS + self._changing.size + physics)
+        self._steps, rest = self._row[2 : 2 + limits], self._row[2 + limits :]
+        self._words, self._changed = rest[:WORDS], rest[WORDS:-physics]
+        self._physics = rest[-physics:]  # when begun, as the episode begins; else before the last physics step
 
     def another(self) -> "GymnasiumSimulation":
         return GymnasiumSimulation(self._plugin, self._shares, self._changing)
 
+    def set_factor(self, factor: float) -> None:
+        self._fields.set_factor(factor)
+
     def begin(self, seed: int) -> Float64[np.ndarray, " O"]:
         observation, _ = self._env.reset(seed=seed)
-        self._data.warning.number[:] = 0
-        self._keep_physics(begun=True)
+        self._draws = self._inner._np_random = WatchedGenerator(self._inner.np_random)
+        self._words[:] = generator_numbers(self._draws.generator)
+        self._warnings[:] = 0
+        self._row[:2] = 1.0, self._fields.factor
+        mujoco.mj_getState(self._inner.model, self._data, self._physics, WHOLE_STATE)
         return np.array(observation, np.float64)
 
     def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
         observation, reward, terminated, truncated, _ = self._env.step(self._actions.theirs(action))
-        failed = bool(self._data.warning.number.any())
-        self._data.warning.number[:] = 0
+        failed = bool(np.count_nonzero(self._warnings))
+        if failed:
+            self._warnings[:] = 0
         return Advanced(np.asarray(observation, np.float64), float(reward), terminated, truncated, failed)
 
     def save(self) -> Float64[np.ndarray, " S"]:
-        steps = [limit._elapsed_steps for limit in self._limits]
-        draws, changing = generator_numbers(self._inner.np_random), self._changing.read(self._inner)
-        row = np.concatenate([[self._begun, self._physics_factor], steps, draws, changing, self._physics])
-        self._saved = row.tobytes()
-        return row
+        for place, limit in enumerate(self._limits):
+            self._steps[place] = limit._elapsed_steps
+        if self._changing.size:
+            self._changed[:] = self._changing.read(self._inner)
+        if self._draws.used:
+            self._words[:], self._draws.used = generator_numbers(self._draws.generator), False
+        return self._row
 
     def restore(self, row: Float64[np.ndarray, " S"]) -> None:
-        if row.tobytes() == self._saved:  # nothing has happened since: restoring takes as long as half a step
-            return
-        ends = np.cumsum([2, len(self._limits), WORDS, self._changing.size])
-        (begun, factor), steps, draws, changing, physics = np.split(row, ends)
-        self.set_factor(float(factor))
-        for limit, count in zip(self._limits, steps, strict=True):
-            limit._elapsed_steps = int(count)
-        restore_generator(self._inner.np_random, draws)
-        self._changing.write(self._inner, changing)
-        if begun:  # as `reset` leaves it: placed, and gone through once; the second time restores the warm start
-            mujoco.mj_resetData(self._model, self._data)
-        mujoco.mj_setState(self._model, self._data, physics, WHOLE_STATE)
-        self._keep_physics(begun=bool(begun))
-        if begun:
-            mujoco.mj_forward(self._model, self._data)
-            mujoco.mj_setState(self._model, self._data, physics, WHOLE_STATE)
+        model, data = self._inner.model, self._data
+        self._row[:] = row
+        self._fields.set_factor(float(row[1]))
+        for limit, steps in zip(self._limits, self._steps, strict=True):
+            limit._elapsed_steps = int(steps)
+        restore_generator(self._draws.generator, self._words)
+        self._changing.write(self._inner, self._changed)
+        if row[0]:  # as `reset` leaves it: placed, and gone through once; the second time restores the warm start
+            mujoco.mj_resetData(model, data)
+        mujoco.mj_setState(model, data, self._physics, WHOLE_STATE)
+        if row[0]:
+            mujoco.mj_forward(model, data)
+            mujoco.mj_setState(model, data, self._physics, WHOLE_STATE)
         else:
-            self._last_step()
-        self._data.warning.number[:] = 0
+            mujoco.mj_step(model, data)
+            mujoco.mj_rnePostConstraint(model, data)
+        self._warnings[:] = 0
+
+    def parameters(self) -> dict[str, float]:
+        return self._fields.values() | {"timestep": float(self._inner.model.opt.timestep)}
 
     def _simulate(self, ctrl: Any, n_frames: int) -> None:
         """Step the physics as Gymnasium does, but stop before the last part to keep the state there."""
-        self._data.ctrl[:] = ctrl
+        model, data = self._inner.model, self._data
+        self._control[:] = ctrl
         if n_frames > 1:
-            mujoco.mj_step(self._model, self._data, n_frames - 1)
-        self._keep_physics(begun=False)
-        self._last_step()
+            mujoco.mj_step(model, data, n_frames - 1)
+        mujoco.mj_getState(model, data, self._physics, WHOLE_STATE)
+        self._row[0], self._row[1] = 0.0, self._fields.factor
+        mujoco.mj_step(model, data)
+        mujoco.mj_rnePostConstraint(model, data)
 
-    def _last_step(self) -> None:
-        mujoco.mj_step(self._model, self._data)
-        mujoco.mj_rnePostConstraint(self._model, self._data)
+    def _find_changing(self) -> ChangingNumbers:
+        snapshots = []
+        generator = np.random.default_rng(0)
+        for seed in (0, 1):
+            self.begin(seed)
+            snapshots.append(plain_attributes(self._inner, ignored=KNOWN))
+            for _ in range(PROBED):
+                self.advance(generator.uniform(-self.action_bound, self.action_bound, self.action_size))
+            snapshots.append(plain_attributes(self._inner, ignored=KNOWN))
+        return ChangingNumbers(snapshots, owner=type(self._inner).__name__)
 
-    def _keep_physics(self, *, begun: bool) -> None:
-        self._begun, self._physics_factor, self._saved = begun, self._fields.factor, b""
-        mujoco.mj_getState(self._model, self._data, self._physics, WHOLE_STATE)
 
-    def _attributes(self) -> dict[str, Any]:
-        return plain_attributes(self._inner, ignored=KNOWN)
+class WatchedGenerator:
+    """A generator that notes when it is used: to read its state at every step takes as long as some physics."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator, self.used = generator, True
+
+    def __getattr__(self, name: str) -> Any:
+        self.used = True
+        return getattr(self.generator, name)
 
 
 def _gymnasium() -> Any:

@@ -9,8 +9,8 @@ import contextlib
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import mujoco
 import numpy as np
@@ -19,40 +19,21 @@ from pydantic import Field as Setting
 from pydantic import field_validator
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.adapters.model_fields import DriftingFields
 from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.restorable import OneAtATime, Simulation
 
 WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 PROBED: Final = 5  # steps after which an episode has shown what it changes
 UNLIMITED: Final = 1e10  # MuJoCo's largest number, which stands for no limit
-Values = TypeVar("Values")
 
 
 class ModelSimulation(Simulation):
-    """A simulation of one MuJoCo model, which knows how long the library's episodes are."""
+    """A simulation that knows how long the library's episodes are."""
 
     name: str  # the library's
     simulator: str  # the versions of what steps it
     limit: int | None  # environment steps, where there is one
     can_end: bool  # an episode may end before
-    _model: Any
-    _fields: DriftingFields
-
-    def set_factor(self, factor: float) -> None:
-        self._fields.set_factor(factor)
-
-    def parameters(self) -> dict[str, float]:
-        return self._fields.values() | {"timestep": float(self._model.opt.timestep)}
-
-    def snapshots(self, seed: int, read: Callable[[], Values]) -> list[Values]:
-        """Return what `read` returns as an episode begins and after some random steps."""
-        self.begin(seed)
-        before, generator = read(), np.random.default_rng(seed)
-        reach = min(self.action_bound, 1.0)
-        for _ in range(PROBED):
-            self.advance(generator.uniform(-reach, reach, self.action_size))
-        return [before, read()]
 
 
 class ModelPlugin(EnvironmentPlugin):

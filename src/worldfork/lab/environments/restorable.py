@@ -13,7 +13,7 @@ import abc
 import dataclasses
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -27,8 +27,9 @@ from worldfork.lab.environments.base import TERMINATED, TRUNCATED, EnvironmentPl
 from worldfork.lab.environments.drift import factor
 
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
-KEPT: Final = 128  # simulations that may hold a world from one call to the next; some MB each
 ENDED: Final = 0  # the first number of a row: how the episode ended, as in `State.ended`
+KEPT: Final = 128  # simulations that may hold a world from one call to the next; some MB each
+HASHED: Final = 256  # bytes of a row that tell it from others nearly always; the rest is compared where they agree
 WORDS: Final = 10  # a PCG64 generator's state in 32-bit words: state, increment, and half a draw kept for later
 
 
@@ -45,7 +46,7 @@ class Advanced(NamedTuple):
 class Simulation(abc.ABC):
     """A world that is held inside. `factor` multiplies what drifts; 1 is the nominal world."""
 
-    # It finds out in `restore` that it is already what the row says: so let each world keep a simulation to itself.
+    # Stepping on is known to give the same bits as restoring the saved row first, so that may be left out.
     goes_on: ClassVar[bool] = False
 
     observation_size: int
@@ -70,7 +71,7 @@ class Simulation(abc.ABC):
 
     @abc.abstractmethod
     def save(self) -> Float64[np.ndarray, " S"]:
-        """Return everything that the future depends on, a fixed count of numbers."""
+        """Return everything that the future depends on, a fixed count of numbers; copy it before the next call."""
 
     @abc.abstractmethod
     def restore(self, row: Float64[np.ndarray, " S"]) -> None:
@@ -85,8 +86,10 @@ class OneAtATime:
     """The environment contract over simulations that hold one world each.
 
     An episode that ends early stays where it ended and earns nothing more until it is reset, and `State.ended` says
-    how it ended. A world whose simulator breaks down is marked unstable and stays where it last was well. At every
-    step a row is restored, stepped and saved again.
+    how it ended. A world whose simulator breaks down is marked unstable and stays where it last was well.
+
+    A row is restored, stepped and saved again. Where a simulation still holds exactly the row that is asked for, as
+    when each step's states are the next step's, it goes on from there: restoring may take as long as half a step.
     """
 
     def __init__(
@@ -114,10 +117,12 @@ class OneAtATime:
         first.begin(0)
         self._size = 1 + len(first.save())
         self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="physics")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="physics") if threads > 1 else None
         self._lock = threading.Lock()  # one caller at a time: the simulations are scratchpads
-        self._places = KEPT if first.goes_on else threads
-        self._simulations = [first]  # world b of a batch is stepped by simulation b % places
+        self._shared = [first]  # one for each thread, which takes world after world
+        # Simulations that hold the world of a row, by the beginning of the row, oldest first.
+        self._held: dict[bytes, tuple[bytes, Simulation]] = {}
+        self._widest = 0  # batch so far
 
     def reset(self, seeds: Shaped[np.ndarray, "..."], level: Numbers = 0.0) -> State:
         """Return initial states: row b is a function of `seeds[b]` and the physics of `level`."""
@@ -128,12 +133,12 @@ class OneAtATime:
             np.zeros((batch, self._size)), np.empty((batch, self.observation_size)), np.zeros(batch, np.bool_)
         )
 
-        def begin(simulation: Simulation, world: int) -> None:
+        def begin(simulation: Simulation, world: int, held: bool) -> None:
             simulation.set_factor(factors[world])
             state.observation[world] = simulation.begin(int(numbers[world]))
             state.physics[world, 1:] = simulation.save()
 
-        self._each(begin, list(range(batch)))
+        self._each(begin, list(range(batch)), [None] * batch, state)
         return self._with_ends(state)
 
     def step(
@@ -145,14 +150,16 @@ class OneAtATime:
         actions = check.action(action, (batch, self.action_size), bound=self.action_bound)
         factors = factor(check.level(level, batch), self.scale).tolist()
         after = State(state.physics.copy(), state.observation.copy(), state.unstable.copy())
-        reward = np.zeros(batch)
+        reward, zeros = np.zeros(batch), np.zeros(self.observation_size)
 
-        def advance(simulation: Simulation, world: int) -> None:
-            simulation.restore(state.physics[world, 1:])
+        def advance(simulation: Simulation, world: int, held: bool) -> None:
+            if not held:
+                simulation.restore(state.physics[world, 1:])
             simulation.set_factor(factors[world])
             for _ in range(self.action_repeat):
                 done = simulation.advance(actions[world])
-                if done.failed or not (math.isfinite(done.reward) and np.isfinite(done.observation).all()):
+                # Zero times what is not finite is NaN: one product tells, and faster than asking each number.
+                if done.failed or not math.isfinite(done.reward + done.observation.dot(zeros)):
                     after.unstable[world] = True
                     return
                 after.observation[world] = done.observation
@@ -163,13 +170,13 @@ class OneAtATime:
             after.physics[world, 1:] = simulation.save()
 
         going_on = np.flatnonzero((state.physics[:, ENDED] == 0.0) & ~state.unstable).tolist()
-        self._each(advance, going_on)
+        self._each(advance, going_on, _rows(state, going_on), after)
         return self._with_ends(after), after.observation.copy(), reward
 
     def read_back(self) -> dict[str, float]:
         """Return what drifts, as a simulation that has been in use holds it at level 0."""
         with self._lock:
-            simulation = self._simulations[0]
+            simulation = self._shared[0]
             simulation.set_factor(float(factor(np.zeros(1), self.scale)[0]))
             return simulation.parameters()
 
@@ -186,21 +193,67 @@ class OneAtATime:
             raise WorldforkError(f"An episode of {self.name} ended, and it says `can_end = False`: say True.")
         return state
 
-    def _each(self, work: Callable[[Simulation, int], None], worlds: list[int]) -> None:
-        """Do the work for each of these worlds, side by side on as many threads as there are."""
+    def _each(
+        self,
+        work: Callable[[Simulation, int, bool], None],
+        worlds: list[int],
+        rows: Sequence[bytes | None],
+        after: State,
+    ) -> None:
+        """Do the work for each of these worlds, side by side on as many threads as there are.
 
-        def work_through(thread: int) -> None:
-            with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
-                for world in worlds:
-                    place = world % self._places
-                    if place % self._threads == thread:
-                        work(self._simulations[place], world)
-
+        The work is told whether the simulation that it is given holds the world's row. `after` is what it fills.
+        """
         with self._lock:
-            while len(self._simulations) < min(self._places, max(worlds, default=0) + 1):
-                self._simulations.append(self._simulations[0].another())
-            for _ in self._pool.map(work_through, range(self._threads)):
-                pass
+            given = self._simulations_for(rows)
+            threads = min(self._threads, len(worlds))
+            while len(self._shared) < threads:
+                self._shared.append(self._shared[0].another())
+
+            def work_through(thread: int) -> None:
+                with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
+                    for place in range(thread, len(worlds), threads):
+                        simulation, held = given[place] or (self._shared[thread], False)
+                        work(simulation, worlds[place], held)
+
+            if self._pool is None or threads == 1:
+                for thread in range(threads):
+                    work_through(thread)
+            else:
+                for _ in self._pool.map(work_through, range(threads)):
+                    pass
+            if self._shared[0].goes_on:
+                for row, holder, world in zip(_rows(after, worlds), given, worlds, strict=True):
+                    if holder is not None and not after.unstable[world]:
+                        self._held[row[:HASHED]] = (row, holder[0])
+
+    def _simulations_for(self, rows: Sequence[bytes | None]) -> list[tuple[Simulation, bool] | None]:
+        """Return a simulation for each row, and whether it holds it; None where a shared one has to do.
+
+        Twice as many as a batch has rows are kept at most, since two halves of the worlds may be stepped in turn.
+        """
+        given: list[tuple[Simulation, bool] | None] = [None] * len(rows)
+        if not self._shared[0].goes_on:
+            return given
+        for place, row in enumerate(rows):
+            if row is not None and (holder := self._held.pop(row[:HASHED], None)) is not None:
+                given[place] = (holder[1], holder[0] == row)
+        self._widest = max(self._widest, len(rows))
+        room = min(KEPT, 2 * self._widest) - len(self._held) - sum(holder is not None for holder in given)
+        oldest = list(self._held)
+        for place in [place for place, holder in enumerate(given) if holder is None]:
+            if room > 0:
+                given[place], room = (self._shared[0].another(), False), room - 1
+            elif oldest:
+                given[place] = (self._held.pop(oldest.pop(0))[1], False)
+        return given
+
+
+def _rows(state: State, worlds: list[int]) -> list[bytes]:
+    """Return what `Simulation.save` returned of these worlds, as bytes."""
+    numbers = state.physics[worlds, 1:]
+    width, together = numbers.shape[1] * numbers.itemsize, numbers.tobytes()
+    return [together[start : start + width] for start in range(0, len(together), width)]
 
 
 class RestorablePlugin(EnvironmentPlugin):

@@ -1,5 +1,7 @@
-"""Worlds of one MuJoCo model that are stepped together."""
+"""Worlds of one MuJoCo model that are stepped together, and MuJoCo without the work that nobody reads."""
 
+import ctypes
+import pathlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +11,37 @@ from jaxtyping import Bool, Float64, Int32
 from mujoco.batch import Batch, SimulationError
 
 from worldfork.errors import WorldforkError
+
+
+def stop_clock() -> bool:
+    """Take MuJoCo's clock away, and say whether it is gone; from then on its timers read zero in this process.
+
+    MuJoCo asks its clock, the C variable `mjcb_time`, around every stage of every physics step; where there is none
+    it does not ask. Its Python bindings install one and can not take it out: `mujoco.set_mjcb_time(None)` puts
+    theirs back. So the variable itself is set to NULL.
+
+    A clock that somebody has set with `mujoco.set_mjcb_time` is theirs and stays, and so does every clock where
+    MuJoCo's library has another name than Linux's. No number depends on it.
+    """
+    library = pathlib.Path(mujoco.__file__).with_name(f"libmujoco.so.{mujoco.__version__}")
+    if mujoco.get_mjcb_time() is not None or not library.is_file():
+        return False
+    try:
+        # The library is loaded already: this finds it, and its variable.
+        ctypes.c_void_p.in_dll(ctypes.CDLL(str(library)), "mjcb_time").value = None
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def skip_islands(model: Any) -> None:
+    """Solve constraints together in a model of a single tree of bodies, which has nothing to solve apart.
+
+    No bit depends on it; the search for parts takes a twentieth of a physics step.
+    """
+    if model.ntree == 1:
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+
 
 Fields = Mapping[str, Float64[np.ndarray, "n ..."]]
 Warnings = Int32[np.ndarray, "n W"]  # how often, by MuJoCo's kinds of them
@@ -21,6 +54,8 @@ UP_TO_VELOCITY: Final = int(mujoco.mjtStage.mjSTAGE_VEL)
 WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 COUNT: Final = 1  # a warning is a pair: last info, count
 DRIFTING: Final = ("gravity", "friction")
+
+stop_clock()
 
 
 class Simulators:

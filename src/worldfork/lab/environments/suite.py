@@ -10,6 +10,7 @@ import importlib.util
 import math
 import threading
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -22,7 +23,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.environments import check
 from worldfork.lab.environments.base import State
 from worldfork.lab.environments.drift import factor
-from worldfork.lab.environments.simulators import Fields, Simulators
+from worldfork.lab.environments.simulators import Fields, Simulators, skip_islands
 
 HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
 
@@ -92,8 +93,7 @@ def compile_model(xml: str) -> Any:
     spec.memory = 1 << 20
     model = compiled(spec)
     model.opt.enableflags &= ~int(mujoco.mjtEnableBit.mjENBL_ENERGY)  # cartpole.xml asks for it
-    # A single tree of bodies has no islands of constraints to solve apart: the search for them changes no bit.
-    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+    skip_islands(model)
     return model
 
 
@@ -134,9 +134,11 @@ def suite_folder() -> Path:
 Randomness = np.random.RandomState  # the generator dm_control draws initial states from
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
 
+CACHED_RESETS: Final = 32_768
+
 
 class SuiteEnvironment(abc.ABC):
-    """A task of the suite. Calls are pure: simulators are kept only to save time."""
+    """A task of the suite. Calls are pure: simulators and initial states are kept only to save time."""
 
     name: ClassVar[str]
     xml: ClassVar[str]
@@ -157,6 +159,7 @@ class SuiteEnvironment(abc.ABC):
         self._simulators = Simulators(
             self.model, derived=self.derived, substeps=self.substeps, parameter=self.parameter, threads=threads
         )
+        self._known: OrderedDict[tuple[int, float], tuple[np.ndarray, np.ndarray, bool]] = OrderedDict()
         # One caller at a time: the simulators are a scratchpad.
         self._lock = threading.Lock()
         self.observation_size = next(self._begin([(0, 1.0)]))[1].size
@@ -181,10 +184,14 @@ class SuiteEnvironment(abc.ABC):
         numbers = check.seeds(seeds)
         factors = factor(check.level(level, len(numbers)), self.scale)
         keys = list(zip(numbers.tolist(), factors.tolist(), strict=True))
-        distinct = list(dict.fromkeys(keys))  # UPDATE and HOLD begin alike
         with self._lock:
-            begun = dict(zip(distinct, self._begin(distinct), strict=True))
-        physics, observation, unstable = ([begun[key][part] for key in keys] for part in range(3))
+            missing = [key for key in dict.fromkeys(keys) if key not in self._known]
+            self._known.update(zip(missing, self._begin(missing), strict=True))
+            for key in keys:
+                self._known.move_to_end(key)
+            physics, observation, unstable = ([self._known[key][part] for key in keys] for part in range(3))
+            while len(self._known) > CACHED_RESETS:
+                self._known.popitem(last=False)
         return State(
             np.array(physics).reshape(len(keys), self._simulators.state_size),
             np.array(observation).reshape(len(keys), self.observation_size),
