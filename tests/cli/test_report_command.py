@@ -40,8 +40,8 @@ def test_a_page_compares_the_triggers_that_are_named(table, tmp_path):
     page = tmp_path / "page.html"
     for arguments, shown in (((), True), (("--triggers", "clock"), False)):
         assert run(table, "-o", page, *arguments).exit_code == 0
-        assert "<th>clock</th>" in page.read_text(encoding="utf-8")
-        assert ("<th>periodic</th>" in page.read_text(encoding="utf-8")) is shown
+        assert 'scope="row">clock</th>' in page.read_text(encoding="utf-8")
+        assert ('scope="row">periodic</th>' in page.read_text(encoding="utf-8")) is shown
     assert "No trigger is called `clok`" in str(run(table, "-o", page, "--triggers", "clok").exception)
 
 

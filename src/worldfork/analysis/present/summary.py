@@ -34,7 +34,14 @@ from worldfork.analysis.present.text.arms import (
 from worldfork.analysis.present.text.deployments import deployment_words, followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
 from worldfork.analysis.present.text.stopping import outcome_words, question_answers, rule_words
-from worldfork.analysis.present.text.value import curve_lead, curve_words, price_words, skew_words, trial_words
+from worldfork.analysis.present.text.value import (
+    crossing_words,
+    curve_lead,
+    curve_words,
+    price_words,
+    skew_words,
+    trial_words,
+)
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.undefined import settle
@@ -197,11 +204,15 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
             yield Paragraph(f"No divergence rule in {'; '.join(exempt[:EXEMPT])}{more}.", faint=True)
 
 
-def value_words(score: TaskScore) -> Iterator[Paragraph]:
-    """Yield where updates pay, what a trial is worth, and at which price of an update which policy is best."""
+def value_words(score: TaskScore, *, in_card: bool = False) -> Iterator[Paragraph]:
+    """Yield where updates pay, what a trial is worth, and at which price of an update which policy is best.
+
+    A card says below which return an update gains on average, and leaves the prices to the section below it.
+    """
     if lead := curve_lead(score):
-        yield Paragraph(f" {curve_words(score)}", lead=lead)
-    yield from (Paragraph(words) for words in (trial_words(score), price_words(score)) if words)
+        yield Paragraph(f" {curve_words(score)} {crossing_words(score) if in_card else ''}".rstrip(), lead=lead)
+    sentences = [trial_words(score), "" if in_card else price_words(score)]
+    yield from (Paragraph(words) for words in sentences if words)
 
 
 def _of_task(table: Table, caption: str) -> Table:

@@ -128,13 +128,14 @@ class Table:
 
     def without(self, *heads: str) -> "Table":
         """Return the table without these columns, and with as many fewer keys."""
-        return self._of_columns([index for index, head in enumerate(self.heads) if head not in heads])
+        return self.at([index for index, head in enumerate(self.heads) if head not in heads])
 
     def brief(self) -> "Table":
         """Return the table without its optional columns."""
-        return self._of_columns([index for index, column in enumerate(self.layout) if not column.optional])
+        return self.at([index for index, column in enumerate(self.layout) if not column.optional])
 
-    def _of_columns(self, kept: Sequence[int]) -> "Table":
+    def at(self, kept: Sequence[int]) -> "Table":
+        """Return the table with the columns at these places alone."""
         return dataclasses.replace(
             self,
             columns=[self.layout[index] for index in kept],

@@ -85,10 +85,9 @@ class Part:
         """The verdict in words."""
         return answer(self.score)
 
-    @property
-    def value_words(self) -> Sequence[Paragraph]:
-        """Sentences on where updates pay, what a trial is worth, and at which price which policy is best."""
-        return list(value_words(self.score))
+    def value_words(self, *, in_card: bool = False) -> Sequence[Paragraph]:
+        """Return where updates pay, what a trial is worth, and at which price which policy is best."""
+        return list(value_words(self.score, in_card=in_card))
 
     @functools.cached_property
     def bars(self) -> list[Bar]:
