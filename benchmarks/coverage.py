@@ -25,12 +25,11 @@ from worldfork.analysis.score import (
     contraction,
     permutation_nulls,
     policies,
+    sign_flips,
+    verdicts,
 )
 from worldfork.analysis.score import (
     intervals as anytime,
-)
-from worldfork.analysis.score import (
-    intervals as few_clusters,
 )
 from worldfork.analysis.score.clusters import strata
 from worldfork.analysis.score.decisions import fires, leave_one_checkpoint_out, policy_total
@@ -107,15 +106,15 @@ def null_tests(clusters: int, worlds: int, draws: np.random.Generator, *, skewed
     for world in track(range(worlds), f"tests, {clusters} clusters", console=PROGRESS, transient=True):
         values = draws.exponential(1.0, clusters) - 1 if skewed else draws.normal(0, 1, clusters)
         student, signs, wild = (
-            few_clusters.student_p(values),
-            few_clusters.sign_flip_p(values, seed=world, task="tests"),
-            few_clusters.wild_p(values, seed=0, task="tests"),
+            sign_flips.student_p(values),
+            sign_flips.sign_flip_p(values, seed=world, task="tests"),
+            sign_flips.wild_p(values, seed=0, task="tests"),
         )
         assert isinstance(student, float)
         assert isinstance(signs, float)
-        grade = few_clusters.grade(values, adjusted_student_p=student, adjusted_sign_flip_p=signs)
+        grade = verdicts.grade_of(values, adjusted_student_p=student, adjusted_sign_flip_p=signs)
         # Among six means of which the others show nothing, Holm's first step counts six times.
-        of_six = few_clusters.grade(values, adjusted_student_p=6 * student, adjusted_sign_flip_p=6 * signs)
+        of_six = verdicts.grade_of(values, adjusted_student_p=6 * student, adjusted_sign_flip_p=6 * signs)
         hits = {
             "t": student < 0.05,
             "signs": signs < 0.05,
@@ -306,7 +305,7 @@ def show_tests(share: int, draws: np.random.Generator) -> None:
     for skewed in (False, True):
         for clusters in (5, 10, 20):
             found = null_tests(clusters, 2_000 // share, draws, skewed=skewed)
-            if clusters >= few_clusters.WILD_BELOW:
+            if clusters >= sign_flips.WILD_BELOW:
                 found["wild"] = float("nan")
             show_row(f"{'skewed' if skewed else 'normal'} | {clusters}", [found[name] for name in heads])
 

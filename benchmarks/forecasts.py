@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 from worldfork.analysis.read.study import read_deployments, read_rows, study_table
-from worldfork.analysis.score import intervals
+from worldfork.analysis.score import intervals, sign_flips, verdicts
 from worldfork.analysis.score.thresholds import decisions_on
 from worldfork.analysis.score.verdicts import adjust
 from worldfork.ledger.closed_loop import THRESHOLDS, Thresholds, policy_of
@@ -108,11 +108,11 @@ def compared(study: Study) -> dict[str, Compared]:
 def grades(differences: np.ndarray, task: str) -> np.ndarray:
     """The grade of each policy's mean difference, after Holm's adjustment over all policies but never."""
     rest = range(1, len(differences))
-    by_t = adjust({i: intervals.student_p(differences[i]) for i in rest}, rest)
-    flips = intervals.sign_flip_ps(differences[1:], seed=0, task=task)
-    by_flips = adjust(dict(zip(rest, flips, strict=True)), rest)
+    by_t = adjust({i: sign_flips.student_p(differences[i]) for i in rest}, rest)
+    by_flips = adjust({i: sign_flips.sign_flip_p(differences[i], seed=0, task=task) for i in rest}, rest)
     found = [
-        intervals.grade(differences[i], adjusted_student_p=by_t[i], adjusted_sign_flip_p=by_flips[i]) for i in rest
+        verdicts.grade_of(differences[i], adjusted_student_p=by_t[i], adjusted_sign_flip_p=by_flips[i])
+        for i in rest
     ]
     return np.array(["unresolved", *found])
 
