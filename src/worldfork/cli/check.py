@@ -93,6 +93,18 @@ def _plain(checked: "Check", power: "list[Plan]") -> dict[str, object]:
     }
 
 
+def _stopping_words(registration: "Registration") -> str:
+    """Return when a study may stop, and what the counts below then are."""
+    stopping = registration.stopping
+    assert stopping is not None, "a study without [stopping] does not stop"
+    then = "every further one" if stopping.step == 1 else f"every {stopping.step} more"
+    asked, budget = len(stopping.questions), len(registration.grid.checkpoints)
+    return (
+        f"{plural(asked, 'question')}, null {stopping.null}: a look after {stopping.first_look} of "
+        f"{plural(budget, 'checkpoint')} and after {then}. The work below is that of all of them."
+    )
+
+
 def _deployments(registration: "Registration", arm: str) -> int:
     return len(registration.grid.directions) * len(registration.arm(arm).stream_seeds)
 
@@ -133,6 +145,8 @@ def _show(checked: "Check", power: "list[Plan]", *, given: str, list_cells: bool
         typer.echo(f"step  a stream, an update and an evaluation work: {', '.join(checked.stepped)}")
     if checked.trial:
         typer.echo(f"probe {checked.trial}")
+    if registered.stopping is not None:
+        typer.echo(f"stop  {_stopping_words(registered)}")
     arm_width = max([22, *(len(work.arm) + 2 for work in checked.work)])
     task_width = max([20, *(len(work.task) + 2 for work in checked.work)])
     header = f"{'forks':>7}{'gradient steps':>16}{'episodes':>10}{'control steps':>15}"
