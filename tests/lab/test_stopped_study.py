@@ -151,10 +151,10 @@ def test_a_task_stops_without_the_others(tmp_path: Path) -> None:
     text = text.replace("    { task", '    { task = "still", arm = "refit" },\n    { task', 1)
     text = text.replace('    { task = "linear_quadratic", arm = "refit", against = "refit-less" },\n', "")
     text = text.replace("first_look = 8", "step = 3\nfirst_look = 8")
-    own = text.split("[tasks.linear_quadratic]")[1].replace(
+    settings = text.split("[tasks.linear_quadratic]")[1].replace(
         "[tasks.linear_quadratic.settings]", "[tasks.still.settings]"
     )
-    text += '\n[tasks.still]\nenvironment = "linear_quadratic"' + own.replace(
+    text += '\n[tasks.still]\nenvironment = "linear_quadratic"' + settings.replace(
         "drift_scale = 4.0", "drift_scale = 1.0"
     )
     run(written(tmp_path, text), tmp_path / "study")

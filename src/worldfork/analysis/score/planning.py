@@ -151,11 +151,11 @@ def _factors(fewest: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _best_forks(split: Split, noise: Components, cost: Cost) -> float:
     """Return the forks of a checkpoint that know a mean best for their price: sqrt(within / between x C / c)."""
-    one, none = (dataclasses.replace(split, checkpoints=1, forks=forks) for forks in (1, 0))
+    single, empty = (dataclasses.replace(split, checkpoints=1, forks=forks) for forks in (1, 0))
     between = max(_or_none(noise.checkpoint), 1e-300)
-    error = standard_error(one, noise)
+    error = standard_error(single, noise)
     within = (0.0 if isinstance(error, Undefined) else error**2) - max(_or_none(noise.checkpoint), 0.0)
-    each = cost.study(one) - cost.study(none)
+    each = cost.study(single) - cost.study(empty)
     return math.sqrt(max(within, 0.0) / between * cost.checkpoint / each)
 
 
