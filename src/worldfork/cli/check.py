@@ -121,7 +121,7 @@ def _design_words(found: "Recommendation", *, deployments: int) -> list[str]:
     cost, points = found.cost, max(1, round(found.best_forks / deployments))
     saved = f"{found.wasted:.0%} of the registered price buys nothing" if found.wasted else "nothing is wasted"
     return [
-        f"a checkpoint costs {cost.checkpoint:.3g} to train, the stream of a fork {cost.fork:.2g}, an update "
+        f"a checkpoint costs {cost.checkpoint:.3g} to train, the stream of a fork {cost.stream:.2g}, an update "
         f"{cost.draw:.2g}, an episode {cost.episode:.2g}. Registered, {size(found.registered)}: an interval "
         f"{found.width:.3g} wide for {found.price:,.0f}.",
         f"about {found.best_forks:.0f} forks a checkpoint are best ({plural(points, 'decision point')} in each of "

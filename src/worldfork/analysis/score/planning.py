@@ -192,7 +192,7 @@ def costs_of(study: Study) -> dict[tuple[str, str], Cost]:
         if forks[arm, task] and seconds["evaluations"] > 0:
             costs[arm, task] = Cost(
                 checkpoint=training.get(task, 0.0),
-                fork=sum(streamed[task].values()) / max(points[task], 1),
+                stream=sum(streamed[task].values()) / max(points[task], 1),
                 draw=seconds["updates"] / forks[arm, task],
                 episode=seconds["evaluations"] / (forks[arm, task] * branches * episodes),
             )
