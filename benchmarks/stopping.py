@@ -26,7 +26,7 @@ from worldfork.stopping import (
 
 FIRST_LOOK = 8
 ERROR_RATE = 0.05
-BUDGETS = (12, 32)
+BUDGETS = (12, 20, 32)
 SKEWNESSES = (0.0, -1.0, -2.0)
 EFFECTS = (0.0, 0.5, 1.0, 1.5)
 PATTERNS = 4_096  # of signs

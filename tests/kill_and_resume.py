@@ -63,6 +63,15 @@ settings = {period = 2}
 trigger = "conformal"
 settings = {capital = 2.0}
 """
+STOPPING = (
+    REGISTRATION.replace("checkpoints = [0]", "checkpoints = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]").replace(
+        '"toward", ', ""
+    )
+    + """
+[stopping]
+questions = [{task = "linear_quadratic", arm = "many"}, {task = "linear_quadratic", arm = "many", against = "few"}]
+"""
+)
 UNCHAINED = {"execution.json", "timings.jsonl", "failures.log", ".lock"}
 CALLS = ("write", "fsync", "replace", "link", "unlink", "mkdir")
 
@@ -142,12 +151,14 @@ def main() -> None:
     options.add_argument("--random", type=int, default=20)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--deployment", action="store_true", help="of a study with [deployment]")
+    options.add_argument("--stopping", action="store_true", help="of a study with [stopping]")
     options.add_argument("--recorder", action="store_true", help="of a loop that records its own forks")
     given = options.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as root:
         path = Path(root) / "killed.toml"
-        path.write_text(REGISTRATION + DEPLOYMENT if given.deployment else REGISTRATION)
+        registration = REGISTRATION + DEPLOYMENT if given.deployment else REGISTRATION
+        path.write_text(STOPPING if given.stopping else registration)
         work: Callable[[Path], object] = record if given.recorder else functools.partial(run, path)
         calls = disk_calls(lambda: work(Path(root) / "reference"))
         began = time.perf_counter()

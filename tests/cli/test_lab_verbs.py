@@ -362,3 +362,16 @@ def test_a_ledger_of_other_tasks_estimates_no_power_and_says_so():
     shown = CliRunner().invoke(app, ["check", "linear-quadratic", "--no-step", "--like", str(like)]).output
     words = " ".join(shown.split())
     assert f"power: not estimated. `{like}` has no forks of linear_quadratic to learn it from" in words
+
+
+def test_check_says_when_a_study_may_stop() -> None:
+    shown = CliRunner().invoke(app, ["check", "known-answer-stopping", "--no-step", "-q"]).output
+    assert "stop  2 questions, null mean: a look after 8 of 24 checkpoints and after every further one." in shown
+
+
+def test_check_says_what_a_registered_design_wastes() -> None:
+    like = ["--like", str(Path(__file__).parents[2] / "results" / "power-cartpole")]
+    shown = CliRunner().invoke(app, ["check", "power-cartpole", "--no-step", "-q", *like]).output
+    assert "design corrected, cartpole-swingup: a checkpoint costs 9.61 to train" in shown
+    assert "about 18 forks a checkpoint are best (9 decision points in each of 2 deployments)" in shown
+    assert "16% of the registered price buys nothing." in shown

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from kill_and_resume import chained
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
+from worldfork.lab.forks.tasks import Describe
 from worldfork.lab.run import run
 from worldfork.ledger import looks
 from worldfork.ledger.documents import as_file
@@ -151,10 +152,10 @@ def test_a_task_stops_without_the_others(tmp_path: Path) -> None:
     text = text.replace("    { task", '    { task = "still", arm = "refit" },\n    { task', 1)
     text = text.replace('    { task = "linear_quadratic", arm = "refit", against = "refit-less" },\n', "")
     text = text.replace("first_look = 8", "step = 3\nfirst_look = 8")
-    own = text.split("[tasks.linear_quadratic]")[1].replace(
+    settings = text.split("[tasks.linear_quadratic]")[1].replace(
         "[tasks.linear_quadratic.settings]", "[tasks.still.settings]"
     )
-    text += '\n[tasks.still]\nenvironment = "linear_quadratic"' + own.replace(
+    text += '\n[tasks.still]\nenvironment = "linear_quadratic"' + settings.replace(
         "drift_scale = 4.0", "drift_scale = 1.0"
     )
     run(written(tmp_path, text), tmp_path / "study")
@@ -247,6 +248,29 @@ def test_its_tasks_run_together(tmp_path: Path) -> None:
     two += '[tasks.still]\nagent = "linear_quadratic"\nenvironment = "linear_quadratic"\ndrift_scale = 1.0\n'
     with pytest.raises(WorldforkError, match="run them together"):
         run(written(tmp_path, two), tmp_path / "study", tasks=["still"])
+
+
+def test_checkpoints_after_a_look_are_computed_by_workers_of_the_same_kind(tmp_path: Path) -> None:
+    described = 0
+
+    class Changing:
+        here = True
+
+        def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+            nonlocal described
+            for index, task in enumerate(tasks):
+                result = function(task)
+                if isinstance(task, Describe):
+                    described += 1
+                    for configuration in result.configurations if described > 1 else ():
+                        configuration["device"] = "gpu"
+                yield index, result
+
+    registration = written(tmp_path, SMALL)
+    with pytest.raises(WorldforkError, match=r"c8-away-s0 would be computed by a worker of another kind"):
+        run(registration, tmp_path / "study", executor=Changing())
+    run(registration, tmp_path / "study")
+    assert verify(tmp_path / "study").complete
 
 
 def test_no_batch_spans_checkpoints_that_a_look_separates() -> None:

@@ -92,6 +92,18 @@ def _plain(checked: "Check", power: "list[Plan]") -> dict[str, object]:
     }
 
 
+def _stopping_words(registration: "Registration") -> str:
+    """Return when a study may stop, and what the counts below then are."""
+    stopping = registration.stopping
+    assert stopping is not None, "a study without [stopping] does not stop"
+    then = "every further one" if stopping.step == 1 else f"every {stopping.step} more"
+    asked, budget = len(stopping.questions), len(registration.grid.checkpoints)
+    return (
+        f"{plural(asked, 'question')}, null {stopping.null}: a look after {stopping.first_look} of "
+        f"{plural(budget, 'checkpoint')} and after {then}. The work below is that of all of them."
+    )
+
+
 def _deployments(registration: "Registration", arm: str) -> int:
     return len(registration.grid.directions) * len(registration.arm(arm).stream_seeds)
 
@@ -108,7 +120,7 @@ def _design_words(found: "Recommendation", *, deployments: int) -> list[str]:
     cost, points = found.cost, max(1, round(found.best_forks / deployments))
     saved = f"{found.wasted:.0%} of the registered price buys nothing" if found.wasted else "nothing is wasted"
     return [
-        f"a checkpoint costs {cost.checkpoint:.3g} to train, the stream of a fork {cost.fork:.2g}, an update "
+        f"a checkpoint costs {cost.checkpoint:.3g} to train, the stream of a fork {cost.stream:.2g}, an update "
         f"{cost.draw:.2g}, an episode {cost.episode:.2g}. Registered, {size(found.registered)}: an interval "
         f"{found.width:.3g} wide for {found.price:,.0f}.",
         f"about {found.best_forks:.0f} forks a checkpoint are best ({plural(points, 'decision point')} in each of "
@@ -132,6 +144,8 @@ def _show(checked: "Check", power: "list[Plan]", *, given: str, list_cells: bool
         typer.echo(f"step  a stream, an update and an evaluation work: {', '.join(checked.stepped)}")
     if checked.trial:
         typer.echo(f"probe {checked.trial}")
+    if registered.stopping is not None:
+        typer.echo(f"stop  {_stopping_words(registered)}")
     arm_width = max([22, *(len(work.arm) + 2 for work in checked.work)])
     task_width = max([20, *(len(work.task) + 2 for work in checked.work)])
     header = f"{'forks':>7}{'gradient steps':>16}{'episodes':>10}{'control steps':>15}"

@@ -51,6 +51,7 @@ from worldfork.registration import (
     canonical,
     cells,
     deployments,
+    difference,
     hold_owner,
     open_authored,
     stream_owner,
@@ -186,6 +187,7 @@ class _Run:
             cell.id: _as_begun(study.cell(cell.id), resolved)
             for cell, resolved in zip(self.cells, described.configurations, strict=True)
         }
+        self._require_one_kind(configurations)
         places = [(policy, cell.id) for policy, cell in deployments(self.registration)]
         deployed = {
             place: _as_begun(study.deployment(*place), resolved)
@@ -205,6 +207,18 @@ class _Run:
             study.keep(f"sources/{digest}.json", (canonical(modules) + "\n").encode())
         keep_checkpoints(study, self.models)
         return {cell: rows[cell.id] for cell in self.cells}
+
+    def _require_one_kind(self, configurations: Mapping[str, dict[str, Any]]) -> None:
+        """Raise if the cells after a look were described by a worker of another kind than those before it."""
+        before = {(cell.arm, cell.task): identity for cell, identity in self.identities.items()}
+        for cell in self.cells:
+            identity = identity_of(configurations[cell.id])
+            if changes := difference(dict(before.get((cell.arm, cell.task), identity)), dict(identity)):
+                raise WorldforkError(
+                    f"{cell.id} would be computed by a worker of another kind than the checkpoints before it:\n  "
+                    + "\n  ".join(changes)
+                    + "\nRows of two kinds are never mixed: give the study workers of one kind, and run it again."
+                )
 
     def run_streams(self, study: Study) -> None:
         """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""

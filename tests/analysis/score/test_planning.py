@@ -25,7 +25,7 @@ NOISE = Components(
     episode=16.0,
     draw_episode=NONE,
 )
-COST = Cost(checkpoint=50.0, fork=0.5, draw=1.0, episode=0.25)
+COST = Cost(checkpoint=50.0, stream=0.5, draw=1.0, episode=0.25)
 REGISTERED = Split(checkpoints=20, forks=48, draws=1, episodes=4)
 
 
@@ -79,8 +79,8 @@ def test_costs_are_those_of_the_clocks(tmp_path):
     assert training_seconds(study) == {"linear_quadratic": 99.0 / 2}
     costs = costs_of(study)
     few, many = costs["few", "linear_quadratic"], costs["many", "linear_quadratic"]
-    assert few == Cost(checkpoint=49.5, fork=6.6 / 33, draw=1.0, episode=6.0 / (3 * 2 * 2))
-    assert many == Cost(checkpoint=49.5, fork=6.6 / 33, draw=1.0, episode=6.0 / (3 * 2))  # HOLD is that of `few`
+    assert few == Cost(checkpoint=49.5, stream=6.6 / 33, draw=1.0, episode=6.0 / (3 * 2 * 2))
+    assert many == Cost(checkpoint=49.5, stream=6.6 / 33, draw=1.0, episode=6.0 / (3 * 2))  # HOLD is that of `few`
 
 
 def test_a_published_study_says_how_many_forks_were_enough():

@@ -34,7 +34,7 @@ def made(tmp_path_factory):
 
 def test_every_row_is_as_wide_as_its_heads(made):
     of_some_studies = {"draws", "doses", "noises", "deployments", "over_always", "forecasts", "orders"}
-    of_some_studies |= {"followed_directions", "windows", "over_tasks"}
+    of_some_studies |= {"followed_directions", "windows", "over_tasks", "stopping", "looks"}
     assert {one.label for one in made} == set(tables.LABELS) - of_some_studies
     for one in [*made, *stated().values()]:
         assert all(len(row) == len(one.heads) for row in one.rows), one.label

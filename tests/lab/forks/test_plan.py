@@ -12,7 +12,7 @@ from worldfork.lab.agents.base import AgentPlugin
 from worldfork.lab.forks.checkpoints import checkpoint_files, checkpoint_source
 from worldfork.lab.forks.context import Context, outside_code
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.registration import Cell, Registration, parse
+from worldfork.registration import Cell, Registration, cells, parse
 
 TASK = "linear_quadratic"
 
@@ -183,3 +183,17 @@ def test_a_checkpoints_files_are_the_copies_if_all_are_there(tmp_path: Path) -> 
     kept[0].with_suffix(".npz").touch()  # the replay, where there is one
     files = checkpoint_files(registration, root=root, copies=copies)
     assert files == {(TASK, 0): (*kept, copies / f"{TASK}-0.npz")}
+
+
+def test_checkpoints_beyond_a_look_need_no_files(tmp_path: Path) -> None:
+    """A study that stops takes up a few checkpoints at a time: the others may never be trained."""
+    registration = registered(
+        ("checkpoints = [0]", "checkpoints = [0, 1]"),
+        ('agent = "linear_quadratic"', 'agent = "rssm_cem"\ncheckpoints = "{task}-{checkpoint}.safetensors"'),
+    )
+    for suffix in (".safetensors", ".json"):
+        (tmp_path / f"{TASK}-0{suffix}").touch()
+    first = [cell for cell in cells(registration) if cell.checkpoint == 0]
+    assert set(checkpoint_files(registration, root=tmp_path, copies=tmp_path / "copies", of=first)) == {(TASK, 0)}
+    with pytest.raises(WorldforkError, match=rf"no checkpoint file `.*{TASK}-1\.safetensors`"):
+        checkpoint_files(registration, root=tmp_path, copies=tmp_path / "copies")

@@ -136,10 +136,10 @@ def _factors(fewest: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _best_forks(split: Split, noise: Variances, cost: Cost) -> float:
     """Return the forks of a checkpoint that know a mean best for their price: sqrt(within / between x C / c)."""
-    one, none = (dataclasses.replace(split, checkpoints=1, forks=forks) for forks in (1, 0))
+    single, empty = (dataclasses.replace(split, checkpoints=1, forks=forks) for forks in (1, 0))
     between = max(noise["checkpoint"], 0.0)
-    within = standard_error(one, noise) ** 2 - between
-    each = cost.study(one) - cost.study(none)
+    within = standard_error(single, noise) ** 2 - between
+    each = cost.study(single) - cost.study(empty)
     return math.sqrt(max(within, 0.0) / max(between, 1e-300) * cost.checkpoint / each)
 
 
@@ -172,7 +172,7 @@ def costs_of(study: Study) -> dict[tuple[str, str], Cost]:
         if forks[arm, task] and seconds["evaluations"] > 0:
             costs[arm, task] = Cost(
                 checkpoint=training.get(task, 0.0),
-                fork=sum(streamed[task].values()) / max(points[task], 1),
+                stream=sum(streamed[task].values()) / max(points[task], 1),
                 draw=seconds["updates"] / forks[arm, task],
                 episode=seconds["evaluations"] / (forks[arm, task] * branches * episodes),
             )

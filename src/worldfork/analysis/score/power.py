@@ -37,7 +37,7 @@ class Cost:
     """The price of each thing, in any one unit (seconds of a device, say)."""
 
     checkpoint: float = 0.0  # to train one and run its streams
-    fork: float = 0.0  # to run the deployment up to one
+    stream: float = 0.0  # to run the deployment up to one fork
     draw: float = 0.0  # to train one update
     episode: float = 1.0  # to evaluate one episode of one branch
 
@@ -48,13 +48,13 @@ class Cost:
         if unknown := sorted(set(given) - set(names)):
             raise WorldforkError(f"There is no cost of `{unknown[0]}`; there are {', '.join(names)}.")
         cost = cls(**{name: float(value) for name, value in given.items()})
-        if min(cost.checkpoint, cost.fork, cost.draw) < 0 or cost.episode <= 0:
+        if min(cost.checkpoint, cost.stream, cost.draw) < 0 or cost.episode <= 0:
             raise WorldforkError(f"Costs are positive; got {dict(given)}.")
         return cost
 
     def study(self, split: Split) -> float:
         """Return the price of a study. HOLD is evaluated once per fork, and so is every draw of the update."""
-        fork = self.fork + split.draws * self.draw + (1 + split.draws) * split.episodes * self.episode
+        fork = self.stream + split.draws * self.draw + (1 + split.draws) * split.episodes * self.episode
         return split.checkpoints * (self.checkpoint + split.forks * fork)
 
 
