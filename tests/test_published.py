@@ -146,9 +146,11 @@ def test_what_makes_no_claim_predicts_nothing_but_the_studies_that_are_frozen() 
     others = set(registrations()) - set(CLAIMS)
     predicting = {name for name in others if read(ROOT / "registrations" / f"{name}.toml").predictions}
     # `mechanisms-demo` predicts that `none` gives 0; some judge a chosen update, rate and all; and of the two
-    # replications, which are the two rates, the second to be registered has predictions.
+    # replications, which are the two rates, the second to be registered has predictions. Studies that stop ask
+    # again what others found.
     judging = {"judge-cartpole", "judge-cheetah", "judge-walker"}
-    assert predicting == {"mechanisms-demo", "replication-gentle", *judging}
+    stopping = {"stop-cartpole", "stop-locomotion"}
+    assert predicting == {"mechanisms-demo", "replication-gentle", *judging, *stopping}
 
 
 def test_the_two_replications_are_the_two_arms_of_the_corrected_study_on_other_streams() -> None:
@@ -388,7 +390,7 @@ def test_the_page_of_policies_with_two_updates_says_how_each_is_ordered(which_wa
     within = score.deployment["walker-walk"].forecast.within
     assert {arm: found.policies for arm, found in within.items()} == {"finetune": 6, "gentle-ewc": 13}
     page = re.sub(r"<[^>]*>", "", render(which_walker).html)
-    assert "one stepfinetune+0.89 [+0.83, +0.94]one stepgentle-ewc−0.21 [−0.53, +0.21]" in page
+    assert "one stepfinetune+0.89 [+0.83, +0.94]one stepgentle-ewc−0.21 [−0.53, +0.21]" in page.replace("\xa0", " ")
     assert "by the direction of drift" in page
     table = orders(score.deployment)
     assert ("walker-walk", "one step", "gentle-ewc", "-0.21 [-0.53, +0.21]") in [row[:4] for row in table.rows]

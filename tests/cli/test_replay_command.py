@@ -160,7 +160,7 @@ def test_a_fork_is_named_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_what_was_replayed_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moments = np.zeros((3, 1))
     update, hold = (again.Branch(moments, np.array([0.0, 1.0, last]), 2.5) for last in (2.5, 4.0))
-    shown = again.Replay(update, hold, levels=moments[:, 0], whole_block=False, differences=())
+    shown = again.Replay({"update": update, "hold": hold}, levels=moments[:, 0], whole_block=False, differences=())
     monkeypatch.setattr(wf, "replay", lambda *arguments, **settings: shown)
     done = CliRunner().invoke(app, ["replay", str(tmp_path), "--cell", "c", "--k", "2", "--json"])
     assert json.loads(done.stdout) == {

@@ -7,24 +7,13 @@ import stopped
 from published import RESULTS
 
 import worldfork as wf
-from worldfork.analysis.score import Undefined
 from worldfork.analysis.score.planning import costs_of, interval_width, recommend, training_seconds
 from worldfork.analysis.score.power import Cost
-from worldfork.analysis.score.variance import Components, Split
+from worldfork.analysis.score.variance import Split
 from worldfork.ledger.documents import as_file
 from worldfork.ledger.store import Study
 
-NONE = Undefined("not here")
-NOISE = Components(
-    checkpoint=4.0,
-    decision_point=NONE,
-    fork=12.0,
-    draw=NONE,
-    draw_interval=NONE,
-    draws_of_both_signs=NONE,
-    episode=16.0,
-    draw_episode=NONE,
-)
+NOISE = {"checkpoint": 4.0, "fork": 12.0, "episode": 16.0}  # variances
 COST = Cost(checkpoint=50.0, stream=0.5, draw=1.0, episode=0.25)
 REGISTERED = Split(checkpoints=20, forks=48, draws=1, episodes=4)
 

@@ -30,7 +30,7 @@ def test_what_is_not_what_its_name_says_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"weights")
     blob = blob_of(path)
     path.write_bytes(b"other weights")
-    with pytest.raises(WorldforkError, match="is not what it was"):
+    with pytest.raises(WorldforkError, match="changed since this run began"):
         read_blob(blob)
     with fetching(lambda name: b"damaged"), pytest.raises(WorldforkError, match="damaged on its way"):
         read_blob(blob)

@@ -68,7 +68,7 @@ def axis_of(strips: Iterable[Strip], *, pad: float = PAD) -> Axis:
     """Return a line that holds zero and everything on these strips, with few round ticks.
 
     >>> axis_of([Strip(mean=7.0), Strip(mean=-2.0)]).ticks
-    (-2.0, 0.0, 2.0, 4.0, 6.0)
+    (0.0, 5.0)
     """
     strips = list(strips)
     near, every = (_line(part, pad) for part in ([strip for strip in strips if not strip.far], strips))

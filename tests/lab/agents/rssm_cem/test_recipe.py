@@ -21,6 +21,8 @@ DIGESTS = {  # of what is published; a new field must not change them unnoticed
     "pretrain-locomotion": "3b5eda8953b51a6161c11c24216f88092ba7b3eefda9bf088d0828d87b031e73",
     "pretrain-cartpole-32": "db7ce5a80f41b38555b26368f9dfb500d1d1b8f0a6ccf4264859bfc36a9c7c04",
     "pretrain-locomotion-12": "099e2cb650cdc01f93d5649ac4f5792de6601baf4fa34b2d22bbfaaa7d5c3fc9",
+    "pretrain-stop-cartpole": "8c85a6e3a84e1a1d55f286a83149a61a03afc7824ec1ab17c095df835b3c2365",
+    "pretrain-stop-locomotion": "3964f4aabcaa8b17ed7ac21a5ec013f1e7d8091781a6f85a5d56a9f86c91b314",
     "pretrain-tdmpc2-cartpole": "139adf65d5c371bc499aaf1f03c232b20b206e00fab173481ee4eb343c7ce8d8",
     "pretrain-tdmpc2-cheetah": "df0636e465a0ed24802d09ccf434e7f6ad8e261d8d42f0de75e88557d3fea8a9",
     "pretrain-tdmpc2-demo": "e06b466b339c436cffeebb5cd7e04877076109e33158e500a1ec14fe2a003898",

@@ -22,6 +22,7 @@ from worldfork.analysis.present.text.arms import arm_words, changed, update_word
 from worldfork.analysis.present.text.formatting import digits_for
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Estimand
+from worldfork.counting import plural
 
 BARS: Final = 36  # about so many, whatever the range
 
@@ -115,8 +116,9 @@ class Part:
         episodes = int(self.score.evidence.forks.prefork.k.max())
         count = self.score.effect[side].forks
         caption = (
-            f"Return gained per deployment of {episodes} episodes, one after each decision point; n = {count:,} "
-            f"{side.replace('_', ' ')} forks. Line: Student-t 95%; band: chance; arrow: beyond the axis."
+            f"Return gained per deployment of {plural(episodes, 'episode')}, one after each decision point; "
+            f"n = {count:,} {side.replace('_', ' ')} forks. Line: Student-t 95%; band: chance; arrow: beyond the "
+            "axis."
         )
         return dataclasses.replace(table, caption=caption, grouped=True)
 
