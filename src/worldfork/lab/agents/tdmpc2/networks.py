@@ -235,7 +235,7 @@ def mlp(
     layers: int,
     precision: str,
     group: int | None = None,
-    kept: Bool[Array, "*#b o"] | None = None,
+    kept: Bool[Array, "*#b _"] | None = None,
     dropout: float = 0.0,
 ) -> Float[Array, "*#b o"]:
     """Hidden layers and a last one that is linear, or, with `group`, normalised and put on simplices."""
