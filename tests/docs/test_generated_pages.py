@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import worldfork as wf
+from worldfork.registry import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,3 +77,8 @@ def test_readme_shows_what_its_first_command_prints() -> None:
     lines = [line.rstrip() for line in done.stdout.splitlines()]
     for line in shown.replace("...\n", "").splitlines():
         assert line.rstrip() in lines
+
+
+def test_every_built_in_trigger_is_on_its_page() -> None:
+    text = (ROOT / "docs" / "triggers.md").read_text(encoding="utf-8")
+    assert [name for name in BUILT_IN["triggers"] if f"`{name}`" not in text] == []

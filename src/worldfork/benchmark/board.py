@@ -11,7 +11,7 @@ import polars as pl
 from worldfork import registry
 from worldfork.analysis.present.table import Column, Table
 from worldfork.analysis.read.triggers import comes_with_worldfork
-from worldfork.benchmark.dataset import Dataset, load
+from worldfork.benchmark.dataset import DETECTORS, Dataset, load
 from worldfork.benchmark.harness import PRICES, Entry, Gain, score_entry
 from worldfork.benchmark.tasks import TASKS, Task, read_task
 from worldfork.errors import WorldforkError
@@ -19,7 +19,6 @@ from worldfork.randomness import Event
 from worldfork.triggers import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.learned import Ridge
 
-DETECTORS: Final = ("adwin", "page_hinkley", "kswin", "conformal")
 REFERENCES: Final = ("clock", "random", "periodic", "drift")
 LEARNED: Final = ("ridge", "stumps")
 

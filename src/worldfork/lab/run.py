@@ -243,7 +243,8 @@ class _Run:
         total = sum(self.registration.arm(cell.arm).stream.decision_points for cell in rows)
         self.progress("forks", sum(map(len, rows.values())), total)
         for shared in (False, True):
-            # A block is done as a whole, as it was the first time: another shape could round otherwise.
+            # The whole block is computed again even if some of its rows exist: a batch of another size could round
+            # differently. Rows that exist are compared, and not written again (`_write_in_order`).
             missing = [
                 block
                 for block in fork_blocks(self.registration, shared=shared)
@@ -401,8 +402,14 @@ def _write_in_order(
             raise WorldforkError(
                 f"{cell.id}, fork {row.k} came out differently when it was computed again: this machine or its "
                 "libraries do not reproduce what the study began with. Go on where it began, or use a new folder."
+                "\n  " + "\n  ".join(difference(_outcome(row), _outcome(again)))
             )
     ready: list[ForkRow] = []
     while (cell, len(rows) + len(ready) + 1) in early:
         ready.append(early.pop((cell, len(rows) + len(ready) + 1)))
     rows += study.cell(cell.id).append(ready)
+
+
+def _outcome(row: ForkRow) -> dict[str, Any]:
+    """Return the fields of a row that do not depend on the row before it."""
+    return row.model_dump(mode="json", by_alias=True, exclude={"prev", "digest"})

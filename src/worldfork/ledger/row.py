@@ -2,6 +2,9 @@
 
 Rows are strict: an unknown field or another version is refused. Non-finite numbers are stored as null, with a count
 beside them. Every row holds the digest of the row before it; `seal` writes what `read_row` checks, byte for byte.
+
+A field that is added later has `exclude_if` at its default: rows written before then keep their bytes and digests.
+What stands in a row must come out again when the fork is computed again; times go into timings.jsonl.
 """
 
 import hashlib
@@ -16,7 +19,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.registration.schema import canonical, digest
-from worldfork.validation import Record
+from worldfork.validation import Record, explain
 
 Number = float | None
 Count = Annotated[int, Field(ge=0, lt=2**63)]  # that an array of the analysis can hold
@@ -132,7 +135,8 @@ def read_row(line: str, kind: type[Row], *, where: str) -> Row:
         row = kind.model_validate_json(line)
     except (ValueError, ValidationError, RecursionError) as error:
         _require_version(line, kind, where=where)
-        raise WorldforkError(f"{where}: not a {kind.subject} row ({error}).") from error
+        reason = "; ".join(explain(error, kind)) if isinstance(error, ValidationError) else str(error)
+        raise WorldforkError(f"{where}: not a {kind.subject} row ({reason}).") from error
     # In canonical JSON the payload is the line without its digest, which `prev` follows.
     before, _, after = line.partition(f'"digest":"{row.digest}",')
     covered = hashlib.sha256(f"{before}{after}".encode()).hexdigest() == row.digest
@@ -168,7 +172,9 @@ def read_chain(
                 f"chained to {row.prev[:12]}. A row was lost, doubled or moved."
             )
         if spelling and not is_canonical(line, row):
-            raise WorldforkError(f"{where}: the row is not in canonical form; it was edited.")
+            raise WorldforkError(
+                f"{where}: the row is not in canonical form; it was edited, or its fields are of another version."
+            )
         rows.append(row)
         previous = row.digest
     return rows, len(content) - whole

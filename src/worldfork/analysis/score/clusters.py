@@ -55,8 +55,8 @@ class Partition:
 
 
 def partition(prefork: Prefork) -> Partition:
-    """Return the partition of these forks. Checkpoints and directions without a fork are left out of nothing: they
-    keep their place and have undefined means."""
+    """Return the partition of these forks. Checkpoints and directions that have no fork are kept, with NaN as their
+    mean."""
     checkpoints = {
         name: code for code, name in enumerate(sorted({c.checkpoint for c in prefork.cells}, key=natural))
     }

@@ -49,13 +49,17 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A block that was run: parameter set i is UPDATE of fork i, set `hold` + i its HOLD, unless that is shared."""
+    """A block that was run.
+
+    Parameter set i is fork i's UPDATE, and set `first_hold` + i its HOLD. Where HOLD comes from the rows of another
+    arm there are no such sets.
+    """
 
     updates: list[Update]  # of `size` forks each
     size: int
     updated: Arrays  # the parameters that UPDATE led to
     rolled: Rolled
-    hold: int
+    first_hold: int
     seconds: dict[str, float]  # spent on updates and on evaluations
 
     def branches(self) -> list[Branch]:
@@ -83,7 +87,7 @@ def rows_of(context: Context, forks: Sequence[Fork], evaluation: Evaluation) -> 
     losses = np.concatenate([validation_losses(context, part) for part in parts_of(context, forks, size=size)])
     rows = []
     for index, fork in enumerate(forks):
-        hold = _held(fork.held) if fork.held else branches[evaluation.hold + index]
+        hold = _held(fork.held) if fork.held else branches[evaluation.first_hold + index]
         fit = fit_record(evaluation.updates[index // size], index % size)
         loss = float(losses[index])
         rows.append(_row(context, fork, hold=hold, update=branches[index], fit=fit, validation_loss=loss))
@@ -127,7 +131,7 @@ def evaluate_block(
         after_end=context.after_end(task) or "reset",
     )
     seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
-    return Evaluation(updates, size, updated, rolled, hold=len(full), seconds=seconds)
+    return Evaluation(updates, size, updated, rolled, first_hold=len(full), seconds=seconds)
 
 
 def parts_of(context: Context, forks: Sequence[Fork], *, size: int) -> list[list[Fork]]:
