@@ -89,7 +89,8 @@ def _line(detail: ErrorDetails, model: type[BaseModel], place: str, also: Sequen
 
 def _expected(detail: ErrorDetails) -> str:
     """Return what was expected in words."""
-    return EXPECTED.get(detail["type"], detail["msg"]).format(**detail.get("ctx", {}))
+    known = EXPECTED.get(detail["type"])
+    return known.format(**detail.get("ctx", {})) if known else detail["msg"]
 
 
 def _at(model: Any, location: Sequence[int | str]) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def read_row(line: str, kind: type[Row], *, where: str) -> Row:
     except (ValueError, ValidationError, RecursionError) as error:
         _require_version(line, kind, where=where)
         reason = "; ".join(explain(error, kind)) if isinstance(error, ValidationError) else str(error)
-        raise WorldforkError(f"{where}: not a {kind.subject} row ({reason}).") from error
+        raise WorldforkError(f"{where}: not a {kind.subject} row ({reason}).") from None
     # In canonical JSON the payload is the line without its digest, which `prev` follows.
     before, _, after = line.partition(f'"digest":"{row.digest}",')
     covered = hashlib.sha256(f"{before}{after}".encode()).hexdigest() == row.digest
