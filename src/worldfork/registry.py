@@ -50,6 +50,7 @@ BUILT_IN: Final[Mapping[Group, Mapping[str, str]]] = {
         "rehearsal": "worldfork.lab.mechanisms.rehearsal:Rehearse",
         "anchor": "worldfork.lab.mechanisms.anchor:Anchor",
         "partial": "worldfork.lab.mechanisms.partial:Partial",
+        "interpolate": "worldfork.lab.mechanisms.partial:Interpolate",
         "adapter": "worldfork.lab.mechanisms.adapter:LowRank",
         "shrink-and-perturb": "worldfork.lab.mechanisms.restarts:ShrinkAndPerturb",
         "reset": "worldfork.lab.mechanisms.restarts:Reset",

@@ -89,8 +89,8 @@ def _line(detail: ErrorDetails, model: type[BaseModel], place: str, also: Sequen
 
 def _expected(detail: ErrorDetails) -> str:
     """Return what was expected in words."""
-    known = EXPECTED.get(detail["type"])
-    return known.format(**detail.get("ctx", {})) if known else detail["msg"]
+    template = EXPECTED.get(detail["type"])
+    return template.format(**detail.get("ctx", {})) if template else detail["msg"]
 
 
 def _at(model: Any, location: Sequence[int | str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ SETTINGS: list[tuple[str, dict[str, object]]] = [
     ("anchor", {"strength": 0.5}),
     ("anchor", {"strength": 10.0, "importance": "fisher"}),
     ("partial", {"groups": ["control"]}),
+    ("interpolate", {"fraction": 0.5, "groups": ["control"]}),
     ("adapter", {"rank": 1}),
     ("shrink-and-perturb", {}),
     ("shrink-and-perturb", {"toward": "fresh", "keep": 0.5}),

@@ -107,6 +107,30 @@ def test_rehearsal_draws_its_share_from_the_replay_and_the_rest_from_the_window(
     np.testing.assert_allclose(nothing.grad_norm, 0.0, atol=1e-12)
 
 
+def test_rehearsal_alone_learns_nothing_from_the_window() -> None:
+    current, replay = matrices(0), world_of(matrices(1), seed=3)
+    one, another = (
+        update("rehearsal", window=world_of(matrices(seed)), current=current, replay=replay, share=1.0, steps=5)
+        for seed in (2, 3)
+    )
+    for name in current:
+        np.testing.assert_array_equal(one.parameters[name], another.parameters[name])
+    assert (AGENT.loss(one.parameters, replay) < AGENT.loss(current, replay)).all()
+
+
+def test_a_fraction_of_an_update_lies_between_before_and_after() -> None:
+    current = matrices(0)
+    given = {"window": world_of(matrices(1)), "current": current, "steps": 20}
+    whole = update("finetune", **given).parameters
+    for fraction in (0.25, 1.0, 1.5):
+        part = update("interpolate", fraction=fraction, **given).parameters
+        for name, before in current.items():
+            np.testing.assert_array_equal(part[name], (1 - fraction) * before + fraction * whole[name])
+    control = update("interpolate", groups=["control"], **given).parameters
+    np.testing.assert_array_equal(control["A"], current["A"])
+    np.testing.assert_array_equal(control["B"], whole["B"])
+
+
 def test_rehearsal_forgets_less() -> None:
     origin, drifted = matrices(0), matrices(1)
     given = {"window": world_of(drifted), "current": origin, "steps": 300}
@@ -283,6 +307,7 @@ BLACK_BOX_ASKED = [
     ("rehearsal", {}, "minibatches mixed with replay can not be had here: this agent trains itself"),
     ("anchor", {"strength": 1.0}, "a penalty on parameters can not be had"),
     ("partial", {"groups": ["dynamics"]}, "groups of parameters can not be had"),
+    ("interpolate", {}, "a part of an update can not be had"),
     ("adapter", {}, "adapters beside its weights can not be had"),
     ("shrink-and-perturb", {"toward": "fresh"}, "fresh parameters can not be had"),
     ("reset", {"to": "fresh"}, "fresh parameters can not be had"),
@@ -344,7 +369,8 @@ def test_settings_that_do_not_fit_the_agent_are_objected_to(
         ("partial", {}, "groups: it is missing"),
         ("partial", {"groups": []}, "groups: expected at least 1"),
         ("adapter", {"rank": 0}, "rank: expected 1 or more"),
-        ("rehearsal", {"share": 1.0}, "share: expected less than 1"),
+        ("rehearsal", {"share": 1.1}, "share: expected 1.0 or less"),
+        ("interpolate", {"fraction": 0.0}, "fraction: expected more than 0"),
         ("accept-if-better", {"held_out": 0.0}, "held_out: expected more than 0"),
         ("shrink-and-perturb", {"keep": 1.0, "noise": 0.0}, "neither shrink nor perturb"),
         ("reset", {"to": "zero"}, "to: expected 'checkpoint' or 'fresh'"),

@@ -23,10 +23,12 @@ TAKES: Final = (
 class Rehearse(Composed):
     """Of each minibatch the share `share` is drawn from the replay of pretraining, the rest from the window.
 
+    With a share of 1 nothing is learnt from the window: such an arm asks what fitting costs that brings no news.
+
     A black box that takes the replay is handed it with the share, and draws for itself.
     """
 
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
 
     @property
     def reads_replay(self) -> bool:
@@ -43,7 +45,7 @@ class Rehearse(Composed):
             )
         assert isinstance(agent, Trainable)
         sequences, _ = agent.minibatch
-        if rehearsed(self.share, sequences) in (0, sequences):
+        if self.share < 1 and rehearsed(self.share, sequences) in (0, sequences):
             return (
                 f"a share of {self.share:g} of a minibatch of {sequences} is {rehearsed(self.share, sequences)} of "
                 "them when rounded: register a share that leaves some of both."
