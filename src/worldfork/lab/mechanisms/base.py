@@ -201,7 +201,7 @@ def last(window: Window, length: int, *, same_shape: bool = False) -> Window:
 
 
 def _setting_text(value: object) -> str:
-    return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return (" + ".join(map(str, value)) or "all") if isinstance(value, tuple) else str(value)
 
 
 def _replay(checkpoint: Checkpoint) -> Window:
