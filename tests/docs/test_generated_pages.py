@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import worldfork as wf
-from worldfork.registry import BUILT_IN
+from worldfork.built_in import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from worldfork.ledger.provenance import sources
+
 SOURCES = "import sys; from worldfork.ledger.provenance import sources; print(*sources(sys.argv[1:]), sep='\\n')"
 RECORD = (
     "library/__init__.py,,\nlibrary/inner.py,,\nlibrary-2.0.dist-info/METADATA,,\nlibrary-2.0.dist-info/RECORD,,\n"
@@ -84,3 +86,9 @@ def test_a_file_beside_an_installed_library_that_nobody_listed_is_digested(own: 
     write(target, {"loose_too.py": "", "library/added.py": ""})
     write(own, {"plugin.py": "import library.added, loose_too"})
     assert digested(own, target) == {"plugin", "loose_too", "library.added"}
+
+
+def test_the_table_of_names_is_in_no_digest_and_the_classes_are() -> None:
+    modules = sources(["worldfork.lab.forks.tasks", "worldfork.lab.mechanisms.finetune"])
+    assert "worldfork.built_in" not in modules
+    assert {"worldfork.registry", "worldfork.lab.mechanisms.finetune"} <= modules.keys()

@@ -20,6 +20,7 @@ from worldfork.analysis.score.clusters import strata
 from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.policies import position_table
 from worldfork.benchmark.tasks import Deployment, Task
+from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.triggers import Answer, CellKey, Trigger, draw_event, feed
 from worldfork.triggers.feeding import naming
@@ -181,7 +182,7 @@ class Answers:
 
 def _is_default(entry: Entry) -> bool:
     """Return True for a trigger that comes with worldfork, as it was asked when its answers were stored."""
-    if entry.name not in registry.BUILT_IN["triggers"]:
+    if entry.name not in BUILT_IN["triggers"]:
         return False
     return entry.trigger == registry.build("triggers", entry.name, Trigger)
 

@@ -4,8 +4,8 @@ from typing import Final, cast, get_args
 
 import typer
 
+from worldfork.built_in import Group
 from worldfork.cli import options
-from worldfork.registry import Group
 
 REGISTRATIONS: Final = "registrations"
 RECIPES: Final = "recipes"
@@ -43,8 +43,9 @@ def _members(kind: str) -> dict[str, str]:
     """Return the names of one kind, each with a few words on what it is."""
     import tomllib
 
+    from worldfork.built_in import FAMILIES
     from worldfork.registration import library
-    from worldfork.registry import FAMILIES, locate, names
+    from worldfork.registry import locate, names
 
     if kind in (REGISTRATIONS, RECIPES):
         files = library.registrations() if kind == REGISTRATIONS else library.recipes()

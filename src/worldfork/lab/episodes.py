@@ -284,7 +284,10 @@ def _step(
 
 
 def _finite(action: Any) -> tuple[Float64[np.ndarray, "P E A"], Bool[np.ndarray, "P E"]]:
-    """Return an agent should replace its non-finite actions itself; one that does not is not let through either."""
+    """Return the actions with zeros for those that are not finite, and which were finite.
+
+    An agent should replace them itself; one that does not is not let through either.
+    """
     planned = np.array(action, np.float64)
     finite = np.asarray(np.isfinite(planned).all(axis=2))
     if not finite.all():

@@ -4,9 +4,9 @@
                                                         -> closed-loop deployments, where registered
                                    with [stopping]: a look, then the next checkpoints, until all is answered
 
-Everything is computed by `worldfork.lab.forks.tasks.perform`, which an executor runs here or elsewhere; everything
-is written through `worldfork.ledger.store`, and only this process writes. An interrupted run is carried on by the
-same call: what is in the ledger stays, what is missing is done.
+Forks are computed by `worldfork.lab.forks.tasks.perform` and deployments by `lab.closed_loop.tasks.perform`, which
+an executor runs here or elsewhere. Everything is written through `worldfork.ledger.store`, and only this process
+writes. An interrupted run is carried on by the same call: what is in the ledger stays, what is missing is done.
 """
 
 import time

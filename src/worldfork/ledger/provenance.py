@@ -18,7 +18,8 @@ from typing import Final
 
 from worldfork.registration.schema import digest
 
-FRONT_DOOR: Final = "worldfork"  # its __init__ names everything and computes nothing
+# They name everything and compute nothing.
+FRONT_DOOR: Final = frozenset({"worldfork", "worldfork.built_in"})
 INSTALLED: Final = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
@@ -34,7 +35,7 @@ def sources(modules: Iterable[str]) -> dict[str, str]:
     waiting = [name for root in roots for name in _with_parents(root)]
     while waiting:
         name = waiting.pop()
-        if name in found or name == FRONT_DOOR:
+        if name in found or name in FRONT_DOOR:
             continue
         file = _file(name)
         top = name.partition(".")[0]

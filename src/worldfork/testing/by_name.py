@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from worldfork import registry
+from worldfork.built_in import Group
 from worldfork.errors import WorldforkError
 from worldfork.executors.base import ExecutorPlugin
 from worldfork.lab.agents.base import AgentPlugin
@@ -18,7 +19,7 @@ from worldfork.lab.agents.stateful import StatefulPlugin
 from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.mechanisms.base import Mechanism
 from worldfork.lab.signals import Signal
-from worldfork.registry import Group, Plugin
+from worldfork.registry import Plugin
 from worldfork.testing.agents import check_agent
 from worldfork.testing.contract import Report
 from worldfork.testing.environments import check_environment

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from worldfork import registry
+from worldfork.built_in import Group
 from worldfork.errors import WorldforkError
-from worldfork.registry import Group, Plugin
+from worldfork.registry import Plugin
 
 Kind = TypeVar("Kind", bound=Plugin)
 Examination = Callable[[Any], None]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from worldfork import registry
+from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose
 from worldfork.registry import Located
@@ -76,7 +77,7 @@ class Asked:
     @classmethod
     def of(cls, name: str, trigger: Trigger, *, seed: int) -> "Asked":
         """Return the key of a trigger under the name and the seed that `draw_event` is given."""
-        draws = name in DRAWS or name not in registry.BUILT_IN["triggers"]  # of others nobody knows whether they do
+        draws = name in DRAWS or name not in BUILT_IN["triggers"]  # of others nobody knows whether they do
         return cls(name, json.dumps(trigger.model_dump(mode="json"), sort_keys=True), seed if draws else None)
 
 

@@ -215,3 +215,10 @@ def test_the_smallest_returns_there_are_have_a_page():
 def test_a_rule_that_is_none_is_refused_in_a_sentence(rule, message):
     with pytest.raises(WorldforkError, match=message):
         score_ledger(table(), **rule)
+
+
+def test_an_arm_whose_name_joins_two_is_refused():
+    rows = [(arm, c, 1, 1.0, 2.0 + c) for arm in ("a", "b", "a - b") for c in range(3)]
+    table = pl.DataFrame(rows, schema=["arm", "checkpoint", "k", "r_hold", "r_update"], orient="row")
+    with pytest.raises(WorldforkError, match=r"an arm called 'a - b'.* use another sign"):
+        wf.read_table(table)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldfork import registry
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score import score_ledger
 from worldfork.analysis.score.rules import Family
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.verdicts import adjust, holm
+from worldfork.built_in import BUILT_IN
 from worldfork.registration.schema import CANDIDATES
 
 P = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), min_size=1)
@@ -107,5 +107,5 @@ def test_scoring_one_trigger_alone_does_not_change_its_answer():
 
 
 def test_the_default_candidates_are_the_catalogues_of_the_day_they_were_frozen():
-    known = [*registry.BUILT_IN["triggers"], *registry.BUILT_IN["signals"]]
+    known = [*BUILT_IN["triggers"], *BUILT_IN["signals"]]
     assert set(CANDIDATES) <= {name for name in known if not is_reference(name)}

@@ -18,6 +18,7 @@ from worldfork.analysis.read.triggers import (
     read_triggers_together,
     segments,
 )
+from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event, Purpose, fold_in, generator, normals, seed, words
 from worldfork.triggers import Asked, Segment, Trigger, draw_event, feed
@@ -356,7 +357,7 @@ def test_no_two_triggers_draw_from_one_key():
     assert len({draw_event(name, task="t", cell=CELLS[0], seed=0) for name in names}) == len(names)
 
 
-@pytest.mark.parametrize("name", sorted(registry.BUILT_IN["triggers"]))
+@pytest.mark.parametrize("name", sorted(BUILT_IN["triggers"]))
 def test_what_is_said_to_draw_nothing_answers_the_same_whatever_it_could_draw(name):
     trigger = registry.build("triggers", name, Trigger)
     assert (Asked.of(name, trigger, seed=7).seed == 7) == (name in ("random", "kswin", "conformal"))
@@ -414,8 +415,8 @@ def test_readings_agree_with_what_the_contract_feeds(world, readings):
 
 def test_a_trigger_that_the_registry_offers_is_read_where_a_registration_names_it(monkeypatch):
     """An offer alone enrols nothing: published scores do not change when worldfork gains a trigger."""
-    offered = {**registry.BUILT_IN["triggers"], "cusum": registry.BUILT_IN["triggers"]["clock"]}
-    monkeypatch.setattr(registry, "BUILT_IN", {**registry.BUILT_IN, "triggers": offered})
+    offered = {**BUILT_IN["triggers"], "cusum": BUILT_IN["triggers"]["clock"]}
+    monkeypatch.setattr(registry, "BUILT_IN", {**BUILT_IN, "triggers": offered})
     world = prefork_of()
     assert "cusum" not in read_triggers(world)
     assert isinstance(read_triggers(world, candidates=("cusum",))["cusum"], Signal)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from worldfork import registry
+from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
@@ -70,7 +71,7 @@ def test_it_keeps_the_contract(name: str, settings: dict[str, object]) -> None:
 
 
 def test_all_that_come_with_worldfork_are_held_to_it() -> None:
-    assert {name for name, _ in SETTINGS} == set(registry.BUILT_IN["mechanisms"])
+    assert {name for name, _ in SETTINGS} == set(BUILT_IN["mechanisms"])
 
 
 def test_no_steps_is_no_update_but_for_what_begins_elsewhere() -> None:

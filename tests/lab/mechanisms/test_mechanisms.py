@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from worldfork import registry
+from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic, LinearQuadraticPlugin
@@ -315,7 +316,7 @@ BLACK_BOX_ASKED = [
 
 
 def test_a_black_box_is_asked_about_all_that_come_with_worldfork() -> None:
-    assert {name for name, _, _ in BLACK_BOX_ASKED} == set(registry.BUILT_IN["mechanisms"])
+    assert {name for name, _, _ in BLACK_BOX_ASKED} == set(BUILT_IN["mechanisms"])
 
 
 @pytest.mark.parametrize(("name", "settings", "words_said"), BLACK_BOX_ASKED)

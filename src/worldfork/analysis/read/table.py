@@ -248,6 +248,12 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
         )
     if not len(frame):
         raise WorldforkError(f"`{place.name}` has a header and no rows. Expected one row per fork.")
+    between = [name for name in frame["arm"].unique() if " - " in str(name)] if "arm" in frame.columns else []
+    if between:
+        raise WorldforkError(
+            f"`{place.name}` has an arm called {between[0]!r}. ` - ` stands between the names of two arms that are "
+            "compared: use another sign."
+        )
     signals = [column for column in frame.columns if column.startswith(SIGNAL) and len(column) > len(SIGNAL)]
     checked = _checked(frame, signals, place=place, task=task, means=means)
     _refuse_duplicates(checked, place)

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 
 from worldfork import registry
 from worldfork.analysis.read.prefork import Prefork
+from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
 from worldfork.triggers import Answer, Asked, Segment, Trigger, draw_event, feed
@@ -219,7 +220,7 @@ def imports_nothing_new(name: str) -> bool:
 
 def comes_with_worldfork(name: str) -> bool:
     """Return whether a trigger is one of worldfork's own, called by its name or by its module."""
-    return name in registry.BUILT_IN["triggers"] or name in registry.BUILT_IN["triggers"].values()
+    return name in BUILT_IN["triggers"] or name in BUILT_IN["triggers"].values()
 
 
 def answers_by_cell(

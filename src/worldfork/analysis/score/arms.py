@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import Any, Final, Literal, NamedTuple
 
 from worldfork.analysis.read.outcomes import Arms
+from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.registration import Arm, Registration
-from worldfork.registry import BUILT_IN
 
 RATE: Final = "mechanism.settings.rate"
 MECHANISM: Final = "mechanism.name"

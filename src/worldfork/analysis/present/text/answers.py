@@ -129,6 +129,8 @@ def _diverged(score: TaskScore) -> str:
     if not share:
         return ""
     digits = digits_for(score.effect.all_attempted)
+    if share == 1:
+        return "; all forks diverged"
     return (
         f"; {percent(share, signed=False)} of the forks diverged, and without them it is "
         f"{estimate(score.effect.retained, digits)}"

@@ -22,9 +22,9 @@ from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
 from worldfork.analysis.score.undefined import Figure, Undefined
+from worldfork.built_in import BUILT_IN
 from worldfork.counting import plural
 from worldfork.registration import Arm, Registration, difference
-from worldfork.registry import BUILT_IN
 
 DIFFERS: Final = ("resolved", "leaning")
 
