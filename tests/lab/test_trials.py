@@ -79,6 +79,12 @@ mechanism = {{name = "{__name__}:Told", settings = {{force = -1.0}}}}
 
 [deployment]
 arm = "helps"
+
+[deployment.policies.late]
+trigger = "periodic"
+settings = {{period = 3}}
+arm = "hurts"
+trial = 2
 """
     + "".join(
         f"""
@@ -137,6 +143,10 @@ def test_an_update_that_hurts_is_taken_back_with_its_optimiser(known: Study, tri
         in_force = {1: (2, 4, 6), 2: (2, 3, 4, 5, 6)}[trial]
         assert [row.k for row in rows if row.state != never[0].state] == list(in_force)
         assert [row.k for row in rows if row.fired] == [2, 4, 6]
+        # Every update begins at the checkpoint's optimiser again, and so comes out the same.
+        assert rows[1].state == rows[3].state == rows[5].state
+        for row, frozen in zip(rows, never, strict=True):
+            assert row.trial is not None or row.episode_return == frozen.episode_return
 
 
 @pytest.mark.parametrize("trial", [1, 2])
@@ -150,7 +160,9 @@ def test_an_update_that_helps_is_kept(known: Study, trial: int) -> None:
 
 
 def test_an_update_that_returns_as_much_is_not_kept(known: Study) -> None:
-    """The second update changes the optimiser alone, so that both play the same episode."""
+    """The second update changes the optimiser alone, so that both play the same episode. It fires while another
+    policy's update is on trial."""
+    assert any(row.trial and row.trial.kept is None for row in cells_of(known, "late")[0] if row.k == 4)
     for rows in cells_of(known, "helps-1"):
         assert [row.fired for row in rows] == [False, True] * 3
         again = rows[4].trial
@@ -183,6 +195,23 @@ def test_the_trigger_is_fed_during_a_trial_and_its_alarms_are_not_acted_on(tried
         assert [row.gradient_steps for row in rows] == [10, 0, 10, 0]
 
 
+def test_a_batch_that_is_filled_up_tries_the_same_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that needs full batches gets them; the sets that fill one up are never on trial."""
+    text = TRIED.replace("checkpoints = [0, 1]", "checkpoints = [0, 1, 2]")
+    alone = run(write(tmp_path, text), tmp_path / "alone")
+    monkeypatch.setattr(LinearQuadratic, "shape_sensitive", True)
+    text = text.replace("cells_per_batch = 1", "cells_per_batch = 2")
+    with pytest.raises(KeyboardInterrupt):
+        run(write(tmp_path, text), tmp_path / "filled", executor=Interrupted(5))
+    filled = run(write(tmp_path, text), tmp_path / "filled")
+    assert verify(filled.path).problems == ()
+    for folder in alone.deployments():
+        again = filled.deployment(folder.policy, folder.id)
+        assert again.configuration["block"]["tried"] == ["try", "try-two"]
+        for row, other in zip(again.rows(), folder.rows(), strict=True):
+            assert {**row.payload(), "prev": ""} == {**other.payload(), "prev": ""}
+
+
 def test_policies_without_trials_do_not_notice_those_that_have_one(tmp_path: Path, tried: Study) -> None:
     alone = run(write(tmp_path, DEPLOYED), tmp_path / "study")
     for folder in alone.deployments():
@@ -211,9 +240,9 @@ def test_a_deployment_without_trials_is_what_it_was(tried: Study) -> None:
     ("text", "calls"),
     [
         (DEPLOYED, {1: [5], 2: [5], 3: [5], 4: [5]}),
-        # Four of eight policies try their updates. All fire at 2; two of the trials last one episode, two last two.
-        (KNOWN, {1: [8], 2: [8], 3: [8, 4], 4: [8, 4], 5: [8, 4], 6: [8, 4]}),
-        (KNOWN.replace("trial = 2", "trial = 1"), {1: [8], 2: [8], 3: [8, 4], 4: [8], 5: [8, 4], 6: [8]}),
+        # Five of nine policies try their updates. The first fire is at 2, the last one whose trial begins at 4.
+        (KNOWN, {1: [9], 2: [9], 3: [9, 5], 4: [9, 5], 5: [9, 5], 6: [9, 5]}),
+        (KNOWN.replace("trial = 2", "trial = 1"), {1: [9], 2: [9], 3: [9, 5], 4: [9, 5], 5: [9, 5], 6: [9]}),
     ],
     ids=["without", "with", "with-pauses"],
 )
