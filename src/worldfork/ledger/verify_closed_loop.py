@@ -139,7 +139,7 @@ def _checked_rows(
 
 
 def _trial_problem(rows: Sequence[DeploymentRow], *, episodes: int) -> str | None:
-    """Return the first row that does not follow from the ones before it: its trial, its decision, its model.
+    """Return the problem of the first row whose trial, decision or model does not follow from the rows before it.
 
     Args:
         rows: those of one deployment.
