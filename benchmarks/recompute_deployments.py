@@ -110,6 +110,8 @@ def check_thresholds(name, policy, policies, ledger, task, thresholds, registere
                 else math.copysign(math.inf, 0.5 - share)
             )
             book.same(at, mine, float(threshold))
+    if policy.get("trial"):
+        return  # it does not fire while an update is on trial
     for (checkpoint, *_), rows in policy["cells"].items():
         fired = [row["fired"] for row in rows]
         if policy["trigger"] in EARLY:
@@ -141,7 +143,11 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
         return {c: np.mean([v for v, cell in zip(values, cells, strict=True) if cell[0] == c]) for c in checkpoints}
 
     means = {name: over(values.mean(axis=1)) for name, values in returns.items()}
-    fires_always = {policy["arm"]: name for name, policy in policies.items() if policy["trigger"] == "always"}
+    fires_always = {
+        policy["arm"]: name
+        for name, policy in policies.items()
+        if policy["trigger"] == "always" and not policy.get("trial")
+    }
 
     def beside(name):
         """What it returned more than the policy that always fires its update; None where that is itself or none."""
@@ -170,6 +176,13 @@ def check_task(task, policies, ledger, thresholds, registered, shown, book):
             [overall[name], fired.sum(axis=1).mean(), steps.sum(axis=1).mean()],
             [one[key] for key in ("returned", "updates", "gradient_steps")],
         )
+        if not policy.get("trial"):
+            book.same(f"{at}.trials", [None], [one["trials"]])
+        else:
+            ended = [[row["trial"]["kept"] for row in of if row.get("trial")] for of in rows]
+            decided = [[stayed for stayed in of if stayed is not None] for of in ended]
+            mine = [np.mean([len(of) for of in decided]), np.mean([sum(of) for of in decided])]
+            book.same(f"{at}.trials", mine, [one["trials"][key] for key in ("decided", "kept")])
         by_episode = [np.mean(list(over(episode).values())) for episode in gap.T]
         book.same(f"{at}.by_episode", by_episode, one["by_episode"])
         book.same(f"{at}.fired_at", list(fired.mean(axis=0)), one["fired_at"])

@@ -1,6 +1,12 @@
-"""A small deployment of the linear-quadratic world, for tests that run one."""
+"""Small deployments of the linear-quadratic world, for tests that run one."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from kill_and_resume import REGISTRATION
+
+from worldfork.lab.closed_loop.tasks import Advance
 
 DEPLOYED = (
     REGISTRATION.replace('name = "killed"', 'name = "deployed"')
@@ -26,3 +32,33 @@ trigger = "random"
 rate = 0.5
 """
 )
+TRIED = (
+    DEPLOYED
+    + """
+[deployment.policies.try]
+trigger = "always"
+trial = 1
+
+[deployment.policies.try-two]
+trigger = "always"
+arm = "many"
+trial = 2
+"""
+)
+
+
+class Interrupted:
+    """An executor that does so many segments, each in the form in which it would leave the process, and is then
+    stopped."""
+
+    def __init__(self, segments: int) -> None:
+        self.segments = segments
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        for index, task in enumerate(tasks):
+            if isinstance(task, Advance):
+                if self.segments == 0:
+                    raise KeyboardInterrupt
+                self.segments -= 1
+                task = pickle.loads(pickle.dumps(task))
+            yield index, function(task)

@@ -32,6 +32,17 @@ rate = 0.4
 
 [deployment.policies.adwin]
 trigger = "adwin"
+
+[deployment.policies.try]
+trigger = "always"
+trial = 2
+
+[deployment.policies.try-running]
+trigger = "residual"
+threshold = "running"
+rate = 0.4
+arm = "many"
+trial = 1
 """
 )
 BENCHMARKS = ROOT / "benchmarks"

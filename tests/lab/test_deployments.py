@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from deployed import DEPLOYED
+from deployed import DEPLOYED, Interrupted
 from kill_and_resume import chained
 from typer.testing import CliRunner
 from waiting import PATIENCE
@@ -23,7 +23,6 @@ from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.closed_loop import state
 from worldfork.lab.closed_loop.state import State
-from worldfork.lab.closed_loop.tasks import Advance
 from worldfork.lab.run import run
 from worldfork.ledger.closed_loop import DeploymentRow, read_log_parts, read_window_parts, segment_files
 from worldfork.ledger.store import Study
@@ -184,21 +183,6 @@ def test_neither_batches_nor_who_computes_them_change_a_digit(tmp_path: Path, re
 def test_two_workers_write_the_same_bytes(tmp_path: Path, reference: Path) -> None:
     run(write(tmp_path), tmp_path / "two", workers=2)
     assert chained(tmp_path / "two") == chained(reference)
-
-
-class Interrupted:
-    """An executor that does so many segments and is then stopped."""
-
-    def __init__(self, segments: int) -> None:
-        self.segments = segments
-
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        for index, task in enumerate(tasks):
-            if isinstance(task, Advance):
-                if self.segments == 0:
-                    raise KeyboardInterrupt
-                self.segments -= 1
-            yield index, function(task)
 
 
 def test_an_interrupted_deployment_goes_on_from_its_rows(tmp_path: Path, reference: Path) -> None:

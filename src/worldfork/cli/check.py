@@ -104,6 +104,13 @@ def _stopping_words(registration: "Registration") -> str:
     )
 
 
+def _trial_words(registration: "Registration") -> str:
+    """Return the policies that try their updates, and for how long."""
+    assert registration.deployment is not None, "no policy is registered"
+    tried = {name: policy.trial for name, policy in registration.deployment.policies.items() if policy.trial}
+    return ", ".join(f"`{name}` tries each update for {plural(n, 'episode')}" for name, n in sorted(tried.items()))
+
+
 def _deployments(registration: "Registration", arm: str) -> int:
     return len(registration.grid.directions) * len(registration.arm(arm).stream_seeds)
 
@@ -163,6 +170,11 @@ def _show(checked: "Check", power: "list[Plan]", *, given: str, list_cells: bool
             f"{counted.evaluation_episodes:,} of evaluation, at most {plural(counted.most_updates, 'update')} "
             f"({plural(counted.most_gradient_steps, 'gradient step')})"
         )
+        if counted.tried_sets:
+            typer.echo(
+                f"trial {counted.task}: {_trial_words(registered)}; an episode of a trial is simulated "
+                f"twice: at most {plural(counted.most_trial_episodes, 'episode')} more"
+            )
     for counted, took in zip(checked.deployments, checked.deployment_seconds, strict=False):
         listed = ", ".join(f"{name} {value:,.0f} s" for name, value in took.items())
         typer.echo(f"time  following, {counted.task}: at most {sum(took.values()):,.0f} s ({listed})")

@@ -11,6 +11,7 @@ A row holds the content digests of its own part of the two files of its segment.
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -30,6 +31,13 @@ from worldfork.validation import Record
 
 THRESHOLDS = "deployments/thresholds.json"
 Threshold = float | Literal["-inf", "inf"] | None
+
+
+class TrialRecord(Record):
+    """An episode in which an update was on trial, beside the model before it: its incumbent."""
+
+    incumbent_return: Number  # in the same episode, under the same draws
+    kept: bool | None  # at the trial's last episode: True if the update stays; None before
 
 
 class DeploymentRow(CellRow):
@@ -55,9 +63,27 @@ class DeploymentRow(CellRow):
     unstable: bool  # the simulator warned of divergence in the episode
     draws: str  # digest of the random arrays that the episode received
     evaluation_draws: str | None
+    # Of the update that lived the episode, if it was on trial.
+    trial: TrialRecord | None = Field(default=None, exclude_if=lambda trial: trial is None)
     state: str  # digest of parameters and optimiser after the decision
     stream: str  # content digest of the episode's log
     window: str  # content digest of the episode's transitions
+
+
+def is_kept(returns: Sequence[Number], incumbent: Sequence[Number]) -> bool:
+    """Return True if an update returned more in the episodes of its trial, taken together, than its incumbent did.
+
+    A return that is not finite counts as less than any other.
+
+    >>> is_kept([1.0, 2.0], [2.0, 0.5]), is_kept([1.0], [1.0]), is_kept([1.0], [None]), is_kept([None], [None])
+    (True, False, True, False)
+    """
+    return _total(returns) > _total(incumbent)
+
+
+def _total(returns: Sequence[Number]) -> float:
+    finite = [value for value in returns if value is not None]
+    return sum(finite) if len(finite) == len(returns) else -math.inf
 
 
 class DeployedRecord(ChainRecord):

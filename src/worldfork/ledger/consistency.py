@@ -123,8 +123,8 @@ def check_configuration(
     if problem := of_another_registration(folder, registrations):
         raise WorldforkError(problem)
     block = configuration["block"]
-    if block is not None:  # closed-loop deployments add two axes of their batches
-        block = {name: size for name, size in block.items() if name not in ("cells_per_batch", "policies")}
+    if block is not None:  # closed-loop deployments add the axes of their batches
+        block = {name: size for name, size in block.items() if name not in ("cells_per_batch", "policies", "tried")}
     differing = departures({**configuration, "block": block}, cell, study.registered().registration)
     if differing := [*differing, *more]:
         raise WorldforkError(f"{folder.title}: its rows were not made as registered: {'; '.join(differing)}.")

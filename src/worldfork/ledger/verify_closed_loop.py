@@ -1,7 +1,7 @@
 """Verification of closed-loop deployments: every chain as registered, and all policies on common random numbers."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from worldfork.counting import plural
@@ -14,6 +14,7 @@ from worldfork.ledger.closed_loop import (
     DeploymentRow,
     Part,
     Thresholds,
+    is_kept,
     policy_of,
     read_log_parts,
     read_window_parts,
@@ -22,6 +23,7 @@ from worldfork.ledger.closed_loop import (
 )
 from worldfork.ledger.consistency import Expected, check_configuration, expected
 from worldfork.ledger.documents import check, read_json
+from worldfork.ledger.row import Number
 from worldfork.ledger.store import Deployed, Study
 from worldfork.registration import Cell, Registration, deployments, difference
 
@@ -131,7 +133,43 @@ def _checked_rows(
         wanted = registered.episodes if row.k in registered.evaluate_at else None
         if (None if row.evaluation is None else len(row.evaluation)) != wanted:
             raise WorldforkError(f"{where}: its evaluation has not the episodes that are registered.")
+    if problem := _trial_problem(rows, episodes=registered.every()[folder.policy].trial):
+        raise WorldforkError(f"{folder.title}, {problem}")
     return rows
+
+
+def _trial_problem(rows: Sequence[DeploymentRow], *, episodes: int) -> str | None:
+    """Return the problem of the first row whose trial, decision or model does not follow from the rows before it.
+
+    Args:
+        rows: those of one deployment.
+        episodes: for which its policy tries an update; 0 where it keeps every one.
+    """
+    returns: list[tuple[Number, Number]] | None = None  # of the update on trial and of its incumbent
+    incumbent = state = None  # digests; that of the checkpoint is in no row
+    for row in rows:
+        where = f"episode {row.k}:"
+        if row.trial is None and returns is not None:
+            return f"{where} an update is on trial, and what its incumbent returned is missing."
+        if row.trial is not None:
+            if returns is None:
+                return f"{where} it has the return of an incumbent, and no update is on trial."
+            returns.append((row.episode_return, row.trial.incumbent_return))
+            kept = is_kept(*zip(*returns, strict=True)) if len(returns) == episodes else None
+            if row.trial.kept != kept:
+                return f"{where} `kept` is {row.trial.kept}, and {kept} by the returns of the trial."
+            if kept is not None:
+                returns, state = None, state if kept else incumbent
+        if row.fired:
+            if returns is not None:
+                return f"{where} an update fired while another one was on trial."
+            incumbent, returns = state, [] if episodes else None
+        elif state not in (None, row.state):
+            return (
+                f"{where} no update fired, and `state` is not that of the model which the deployment goes on with."
+            )
+        state = row.state
+    return None
 
 
 def _segment_problems(

@@ -29,6 +29,9 @@ class Policy(Record):
     rate: float | None = Field(default=None, gt=0, lt=1)
     matches: Name | None = None  # a random policy fires as often as this one does on the ledger
     arm: Name | None = None  # the arm whose mechanism it fires; else the deployment's
+    # Episodes for which an update is on trial: it is kept if it returns more in them than the model before
+    # it, which plays them too. With 0 every update is kept.
+    trial: Annotated[int, Field(ge=0, le=3)] = Field(default=0, exclude_if=lambda episodes: episodes == 0)
 
     @model_validator(mode="after")
     def _one_rule(self) -> "Policy":
@@ -41,6 +44,8 @@ class Policy(Record):
             raise ValueError('`rate` goes with threshold = "running"')
         if self.trigger in REFERENCES and (self.threshold is not None or self.settings):
             raise ValueError(f'the policy "{self.trigger}" reads nothing: it has neither threshold nor settings')
+        if self.trial and self.trigger == "never":
+            raise ValueError('`trial` is for policies that fire, and "never" does not')
         return self
 
     @property

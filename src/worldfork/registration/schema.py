@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from worldfork.counting import plural
 from worldfork.registration.policies import Count, Deployment
 from worldfork.registration.stopping import Stopping
 from worldfork.validation import Record
@@ -364,6 +365,16 @@ class Registration(Record):
             if policy.trigger in self.signals and policy.threshold is None:
                 raise ValueError(
                     f"policy `{name}` reads the signal `{policy.trigger}`, a number: it needs a threshold"
+                )
+            if policy.trial and arm.mechanism.name == "none":
+                raise ValueError(
+                    f"policy `{name}` has a `trial`, and the mechanism of arm `{arm.name}` is `none`: there is no "
+                    "update to try"
+                )
+            if policy.trial >= base.stream.decision_points:
+                raise ValueError(
+                    f"policy `{name}`: a trial of {plural(policy.trial, 'episode')} begins after the first one, "
+                    f"and the deployment has {plural(base.stream.decision_points, 'episode')}: no trial would end"
                 )
             may_differ = {"name", "label", "mechanism"}
             if arm.model_dump(exclude=may_differ) != base.model_dump(exclude=may_differ):

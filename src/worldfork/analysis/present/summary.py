@@ -34,6 +34,7 @@ from worldfork.analysis.present.text.arms import (
 from worldfork.analysis.present.text.deployments import deployment_words, followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
 from worldfork.analysis.present.text.stopping import outcome_words, question_answers, rule_words
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.value import (
     crossing_words,
     curve_lead,
@@ -241,11 +242,12 @@ def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
     if added.rows:
         caption = "What the trigger adds to its update: over always firing the same."
         yield dataclasses.replace(added, caption=caption, folded="")
+    kept = f" Kept: {TERMS['kept']}" if deployed.has_trials else ""
     yield Paragraph(
         f"p: the larger of Student's t and sign flips, by Holm over {deployed.family} comparisons with never or "
         "over all with always; and by step-down max-T over policies, which share checkpoints. Better at: so many "
         "checkpoints. One step: dR where a policy fires; carried: dR of the present decision from its first fire "
-        "on; both over the decisions that an episode follows. Rank: by one step / deployed.",
+        f"on; both over the decisions that an episode follows. Rank: by one step / deployed.{kept}",
         faint=True,
     )
     yield Paragraph(forecast_words(deployed))

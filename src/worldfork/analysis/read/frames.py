@@ -8,6 +8,7 @@ from worldfork.analysis.read.outcomes import EPISODES, SIGNAL, Table
 from worldfork.analysis.read.study import Rows, deployment_rows, read_rows
 from worldfork.analysis.read.table import read_table
 from worldfork.errors import WorldforkError
+from worldfork.ledger.closed_loop import TrialRecord
 from worldfork.ledger.publish import STREAMS, left_out
 from worldfork.ledger.recorded import RecordedLedger
 from worldfork.ledger.store import Study
@@ -56,6 +57,8 @@ def flat_frame(rows: Rows) -> pl.DataFrame:
 
 def deployment_frame(study: Study) -> pl.DataFrame:
     """Return one row per policy, cell and episode, for any other tool."""
+    deployed = deployment_rows(study)
+    tried = any(row.trial for in_order in deployed.values() for row in in_order)
     return pl.from_dicts(
         [
             {
@@ -66,10 +69,11 @@ def deployment_frame(study: Study) -> pl.DataFrame:
                 "answer": None if row.answer is None else float(row.answer),
                 "threshold": None if row.threshold is None else float(row.threshold),
                 "gradient_steps": row.gradient_steps,
+                **({name: getattr(row.trial, name, None) for name in TrialRecord.model_fields} if tried else {}),
                 "evaluation": None if row.evaluation is None else list(row.evaluation),
                 **{f"signal_{name}": value for name, value in row.signals.items()},
             }
-            for (policy, cell), in_order in deployment_rows(study).items()
+            for (policy, cell), in_order in deployed.items()
             for row in in_order
         ],
         infer_schema_length=None,

@@ -232,6 +232,9 @@ class Deployed:
     points: tuple[int, ...]  # decision points at which models were evaluated
     evaluations: Float[np.ndarray, "policies cells points m"]
     failed: Bool[np.ndarray, "policies cells"]  # some return of it was not finite
+    tried: frozenset[str]  # policies that try their updates
+    decided: Bool[np.ndarray, "policies cells episodes"]  # a trial ended with the episode
+    kept: Bool[np.ndarray, "policies cells episodes"]  # and its update stayed
 
 
 def read_deployments(study: Study) -> dict[str, Deployed]:
@@ -262,7 +265,8 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
     places = [place for place in common if all((name, place) in by_place for name in names)]
     points = registration.arm(next(iter(mine))[1].arm).stream.decision_points
     shape = (len(names), len(places), points)
-    returns, fired = np.full(shape, np.nan), np.zeros(shape, bool)
+    returns = np.full(shape, np.nan)
+    fired, decided, kept = (np.zeros(shape, bool) for _ in range(3))
     steps, failed = np.zeros(shape, np.int64), np.zeros(shape[:2], bool)
     evaluations = np.full((*shape[:2], len(registered.evaluate_at), registered.episodes), np.nan)
     of_rows = (row for in_order in mine.values() for row in in_order)
@@ -277,6 +281,8 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
                 value = row.episode_return
                 returns[i, j, row.k - 1] = failure if value is None else value
                 fired[i, j, row.k - 1], steps[i, j, row.k - 1] = row.fired, row.gradient_steps
+                if row.trial is not None and row.trial.kept is not None:
+                    decided[i, j, row.k - 1], kept[i, j, row.k - 1] = True, row.trial.kept
                 failed[i, j] |= None in (value, *(row.evaluation or ()))
                 if row.evaluation is not None:
                     found = [failure if value is None else value for value in row.evaluation]
@@ -293,6 +299,9 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
         points=registered.evaluate_at,
         evaluations=evaluations,
         failed=failed,
+        tried=frozenset(name for name, policy in registered.every().items() if policy.trial),
+        decided=decided,
+        kept=kept,
     )
 
 

@@ -69,6 +69,14 @@ class InDirection:
     parted_student_t: Bounds
 
 
+@dataclasses.dataclass(frozen=True)
+class TrialCounts:
+    """Trials of one deployment, on average. One that the deployment's end cut short is not among them."""
+
+    decided: float
+    kept: float  # whose update stayed
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyOutcome:
     """A policy in closed-loop deployment. Returns are those of one episode, on average."""
@@ -97,6 +105,7 @@ class PolicyOutcome:
     carried: Figure = NOT_FORECAST
     parted_one_step: Advantage | Undefined = NOT_FORECAST
     parted_carried: Advantage | Undefined = NOT_FORECAST
+    trials: TrialCounts | None = None  # of a policy that tries its updates
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -182,6 +191,11 @@ class TaskDeployment:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", Named(self.policies, "policy"))
+
+    @property
+    def has_trials(self) -> bool:
+        """True if a policy tries its updates."""
+        return any(outcome.trials for outcome in self.policies.values())
 
     @property
     def directions(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from worldfork.analysis.score.deployment_records import (
     PolicyOutcome,
     RetainedAdvantage,
     TaskDeployment,
+    TrialCounts,
     cautions,
     sentences,
 )
@@ -90,7 +91,7 @@ def score_deployments(study: Study, arms: Arms, rules: Rules | None = None) -> d
         and registered.ledger is None
         and any(policy.threshold == "fitted" for policy in registered.policies.values())
     )
-    constant = [name for name, policy in every.items() if policy.trigger == ALWAYS]
+    constant = [name for name, policy in every.items() if policy.trigger == ALWAYS and not policy.trial]
     tasks = {
         task: _Task(deployed, ledger_values(study.registration, deployed, arms, thresholds), rules, constant)
         for task, deployed in read_deployments(study).items()
@@ -273,7 +274,15 @@ class _Task:
             by_direction={} if index == self.never else self.by_direction(index, earned),
             one_step=value if isinstance(value, Undefined) else float(self.over_checkpoints(value.one_step).mean()),
             carried=value if isinstance(value, Undefined) else float(self.over_checkpoints(value.carried).mean()),
+            trials=self.trials(index),
         )
+
+    def trials(self, index: int) -> TrialCounts | None:
+        """Return how many trials one deployment of a policy decided, and how many updates stayed."""
+        if self.deployed.policies[index] not in self.deployed.tried:
+            return None
+        decided, kept = (float(of[index].sum(axis=1).mean()) for of in (self.deployed.decided, self.deployed.kept))
+        return TrialCounts(decided, kept)
 
     def difference(self, kind: str, index: int) -> Cells | Undefined:
         """Return one kind of paired difference of a policy, by cell; the reason where there is none."""

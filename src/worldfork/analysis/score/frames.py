@@ -146,6 +146,7 @@ def deployments(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
             "task": task,
             "policy": name,
             **_cells(outcome, updates="updates", returned="returned"),
+            **_cells(outcome.trials, trials="decided", trials_kept="kept"),
             **_advantage("over_never", outcome.advantage),
             **_advantage("over_always", outcome.over_always),
             **_cells(outcome, ledger_value="ledger_value", one_step="one_step"),

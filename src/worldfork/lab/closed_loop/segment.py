@@ -1,5 +1,6 @@
 """A segment of a batch of deployments: an episode, a decision, the updates that fired, an evaluation.
 
+While an update is on trial, the episode is also played by its incumbent, the model before the update.
 Each part is one call for all parameter sets, at one shape. Initial states, planner keys and action noise are those
 of the cell and the episode, whatever the policy: what two policies differ in is what they decided.
 """
@@ -12,9 +13,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from worldfork.lab.agents import arrays
-from worldfork.lab.agents.base import needs_full_blocks
+from worldfork.lab.agents.base import Arrays, needs_full_blocks
 from worldfork.lab.closed_loop.batches import extended, segment_of
-from worldfork.lab.closed_loop.state import Shape, State, decide, update
+from worldfork.lab.closed_loop.state import Shape, State, decide, settle, update
 from worldfork.lab.episode_log import Rolled
 from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.context import Context
@@ -23,6 +24,7 @@ from worldfork.lab.stream import Stream, cut, segment
 from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.row import finite
 from worldfork.randomness import Purpose
+from worldfork.registration import Cell
 from worldfork.registration.policies import Deployment
 
 
@@ -41,6 +43,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
     k, clock = state.k + 1, [time.perf_counter()]
     rolled = roll_episode(context, shape, state)
     assert rolled.trace is not None
+    outcomes, beside = _outcomes(rolled), roll_incumbents(context, shape, state)
     environment, noise = context.environment(shape.batch.task), _noise(context, shape)
     repeat = environment.action_repeat
     episodes = [
@@ -58,12 +61,14 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
         signals = read_signals(context, fork, level=level, validation_loss=float(losses[index]))
         measured[index] = level, signals
         segments[index] = segment_of(episodes[index], k, level=level, signals=signals)
-    state, decisions = decide(shape, dataclasses.replace(state, k=k, streams=streams), segments)
+    returns = {index: (outcomes[index].returns[0], other.returns[0]) for index, other in beside.items()}
+    state, trials = settle(shape, dataclasses.replace(state, k=k, streams=streams), returns)
+    state, decisions = decide(shape, state, segments)
     state, spent = update(context, shape, state, [index for index in shape.real if decisions[index].fired])
     clock.append(time.perf_counter())
     evaluated = evaluate(context, shape, state) if k in _registered(context).evaluate_at else None
     clock.append(time.perf_counter())
-    outcomes, evaluations = _outcomes(rolled), None if evaluated is None else _outcomes(evaluated)
+    evaluations = None if evaluated is None else _outcomes(evaluated)
     rows = []
     for index in shape.real:
         (policy, cell), (stream, recording) = shape.batch.sets[index], episodes[index].digests
@@ -91,6 +96,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
                 unstable=bool(outcome.unstable),
                 draws=outcome.draws,
                 evaluation_draws=None if evaluation is None else evaluation.draws,
+                trial=trials.get(index),
                 state=state.digests[index],
                 stream=stream,
                 window=recording,
@@ -109,19 +115,47 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
 
 def roll_episode(context: Context, shape: Shape, state: State, *, record: Record | None = None) -> Rolled:
     """Return the deployment's own next episode, of every set."""
+    cells = [cell for _, cell in shape.batch.sets]
+    return _next_episode(context, shape, cells, state.parameters, k=state.k, trace=True, record=record)
+
+
+def roll_incumbents(context: Context, shape: Shape, state: State) -> dict[int, Branch]:
+    """Return the outcome of the same episode under the incumbent of every trial under way, by set.
+
+    All incumbents play, at one shape; none does while no trial is under way.
+    """
+    if state.incumbents is None:
+        return {}
+    cells = [shape.batch.sets[index][1] for index in shape.tried]
+    rolled = _next_episode(context, shape, cells, state.incumbents.parameters, k=state.k)
+    outcomes = dict(zip(shape.tried, _outcomes(rolled), strict=True))
+    return {index: outcomes[index] for index in state.under_trial}
+
+
+def _next_episode(
+    context: Context,
+    shape: Shape,
+    cells: Sequence[Cell],
+    parameters: Arrays,
+    *,
+    k: int,
+    trace: bool = False,
+    record: Record | None = None,
+) -> Rolled:
+    """Return episode `k` + 1 of deployments of these cells. What it draws is a matter of cell and episode."""
     environment = context.environment(shape.batch.task)
     steps, repeat = environment.episode_steps, environment.action_repeat
-    env_steps = (state.k * steps + np.arange(steps)) * repeat
-    schedules = [context.schedule(cell) for _, cell in shape.batch.sets]
+    env_steps = (k * steps + np.arange(steps)) * repeat
+    schedules = [context.schedule(cell) for cell in cells]
     seed = context.registration.seed
     return roll_out(
         context.agent(shape.batch.task),
         environment,
-        state.parameters,
-        Draws.of([cell.event(Purpose.INITIAL_STATE, seed) for _, cell in shape.batch.sets], np.array([state.k])),
+        parameters,
+        Draws.of([cell.event(Purpose.INITIAL_STATE, seed) for cell in cells], np.array([k])),
         levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
         action_noise=_noise(context, shape),
-        trace=True,
+        trace=trace,
         record=record,
         after_end=context.after_end(shape.batch.task) or "reset",
     )

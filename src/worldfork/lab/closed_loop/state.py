@@ -2,12 +2,13 @@
 
 State is data: parameters, optimiser, everything that was seen, and what the triggers remember. It is a function of
 the rows and streams that are in the ledger, so that a run which was interrupted makes it again (`rebuild`): the
-policies are fed what they were fed, and the updates that fired are trained again, in the same blocks.
+policies are fed what they were fed, and the updates that fired are trained again, in the same blocks. What a trial
+came to is in the rows, so that no episode is played again.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import fit_record
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.stream import Stream, window
-from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, policy_of
-from worldfork.ledger.row import FitRecord
+from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, TrialRecord, is_kept, policy_of
+from worldfork.ledger.row import FitRecord, Number
 from worldfork.randomness import words
 from worldfork.registration import Cell
 from worldfork.triggers import Answer, CellKey, Segment, draw_event
@@ -34,10 +35,38 @@ class Shape:
     batch: Batch
     real: tuple[int, ...]
     policies: tuple[Policy, ...]
+    trials: tuple[int, ...]  # episodes for which each set's policy tries an update
+
+    @property
+    def tried(self) -> tuple[int, ...]:
+        """The sets that may have an incumbent: those whose policy tries its updates."""
+        return tuple(index for index, episodes in enumerate(self.trials) if episodes)
+
+
+class _Models:
+    """Records with parameter sets and their optimisers."""
+
+    parameters: Arrays
+    optimiser: Arrays
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Sent to another process, arrays are NumPy's; here they stay on the device they are on."""
+        return {**vars(self), "parameters": _on_host(self.parameters), "optimiser": _on_host(self.optimiser)}
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
+class Incumbents(_Models):
+    """Models that updates on trial may still give way to. Every set of `Shape.tried` has one, so that the shape is
+    always the same; those of sets without a trial under way mean nothing."""
+
+    parameters: Arrays
+    optimiser: Arrays
+    digests: tuple[str, ...]
+    returns: Mapping[int, tuple[tuple[Number, Number], ...]]  # of the trials under way, by set: update, incumbent
+
+
+@dataclasses.dataclass(frozen=True)
+class State(_Models):
     """P parameter sets after decision `k`."""
 
     k: int
@@ -46,11 +75,12 @@ class State:
     digests: tuple[str, ...]  # of parameters and optimiser, set by set
     streams: tuple[Stream | None, ...]  # everything since deployment began
     memories: tuple[Any, ...]  # of each policy's trigger
+    incumbents: Incumbents | None = None  # None while no trial is under way
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Sent to another process, arrays are NumPy's; here they stay on the device they are on."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {**fields, "parameters": _on_host(self.parameters), "optimiser": _on_host(self.optimiser)}
+    @property
+    def under_trial(self) -> Mapping[int, tuple[tuple[Number, Number], ...]]:
+        """The sets whose update is on trial, with the returns so far."""
+        return self.incumbents.returns if self.incumbents else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +108,10 @@ def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
         policy_of(context.registration, name, threshold=thresholds.of(name, cell.task, cell.checkpoint))
         for name, cell in filled.sets
     )
-    return Shape(filled, real, policies)
+    registered = context.registration.deployment
+    assert registered is not None
+    every = registered.every()
+    return Shape(filled, real, policies, trials=tuple(every[name].trial for name, _ in filled.sets))
 
 
 def begin(context: Context, shape: Shape) -> State:
@@ -101,12 +134,42 @@ def begin(context: Context, shape: Shape) -> State:
 
 
 def decide(shape: Shape, state: State, segments: Mapping[int, Segment]) -> tuple[State, dict[int, Decision]]:
-    """Ask every policy about the segment that has just ended; it was shown the ones before, and no other."""
+    """Ask every policy about the segment that has just ended; it was shown the ones before, and no other.
+
+    While an update is on trial its policy is asked all the same, and does not update.
+    """
     memories, decisions = list(state.memories), {}
     for index, segment in segments.items():
         memories[index], answer, fired = shape.policies[index].consider(memories[index], segment)
-        decisions[index] = Decision(answer, fired)
+        decisions[index] = Decision(answer, fired and index not in state.under_trial)
     return dataclasses.replace(state, memories=tuple(memories)), decisions
+
+
+def settle(
+    shape: Shape, state: State, returns: Mapping[int, tuple[Number, Number]]
+) -> tuple[State, dict[int, TrialRecord]]:
+    """Take an episode's returns into the trials under way, and decide those that it ends: an update that did not
+    return more than its incumbent gives way to it.
+
+    Args:
+        shape: the batch.
+        state: the state that the episode was played with.
+        returns: what the update and its incumbent returned, by set.
+    """
+    incumbents = state.incumbents
+    if incumbents is None:
+        return state, {}
+    records, going, lost = {}, {}, {}
+    for index, before in incumbents.returns.items():
+        so_far, kept = (*before, returns[index]), None
+        if len(so_far) < shape.trials[index]:
+            going[index] = so_far
+        elif not (kept := is_kept(*zip(*so_far, strict=True))):
+            lost[index] = shape.tried.index(index)
+        records[index] = TrialRecord(incumbent_return=returns[index][1], kept=kept)
+    state = _replaced(state, incumbents, incumbents.digests, lost)
+    still = dataclasses.replace(incumbents, returns=going) if going else None
+    return dataclasses.replace(state, incumbents=still), records
 
 
 def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, Spent]]:
@@ -116,6 +179,7 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
     same so far are updated alike, so that one training serves both.
     """
     spent: dict[int, Spent] = {}
+    state = _begin_trials(shape, state, fired)
     by_arm: dict[str, list[int]] = {}
     for index in fired:
         by_arm.setdefault(shape.batch.sets[index][1].arm, []).append(index)
@@ -126,17 +190,27 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
     for groups in blocks:  # no set is in two of them
         trained, trained_digests = _train_block(context, shape, state, [group[0] for group in groups])
         places = {index: place for place, group in enumerate(groups) for index in group}
-        digests = list(state.digests)
-        for index, place in places.items():
-            digests[index] = trained_digests[place]
-            spent[index] = Spent(fit_record(trained, place), int(trained.steps[place]))
-        state = dataclasses.replace(
-            state,
-            parameters=_put(state.parameters, trained.parameters, places, what="parameters"),
-            optimiser=_put(state.optimiser, trained.optimiser, places, what="optimiser state"),
-            digests=tuple(digests),
-        )
+        spent |= {
+            index: Spent(fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()
+        }
+        state = _replaced(state, trained, trained_digests, places)
     return state, spent
+
+
+def _begin_trials(shape: Shape, state: State, fired: Sequence[int]) -> State:
+    """Keep the models that these sets are about to leave, where their policy tries its updates."""
+    begun = [index for index in fired if shape.trials[index]]
+    if not begun:
+        return state
+    incumbents = state.incumbents
+    if incumbents is None:
+        tried = np.array(shape.tried)
+        digests = tuple(state.digests[index] for index in tried)
+        parameters, optimiser = (arrays.take(group, tried) for group in (state.parameters, state.optimiser))
+        incumbents = Incumbents(parameters, optimiser, digests, {})
+    incumbents = _replaced(incumbents, state, state.digests, {shape.tried.index(index): index for index in begun})
+    returns = {**incumbents.returns, **dict.fromkeys(begun, ())}
+    return dataclasses.replace(state, incumbents=dataclasses.replace(incumbents, returns=returns))
 
 
 def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
@@ -192,16 +266,42 @@ def rebuild(
             index: segment_of(episode_of(histories[index], k), k, level=row.level, signals=row.signals)
             for index, row in recorded.items()
         }
-        state, decisions = decide(shape, dataclasses.replace(state, k=k), segments)
+        returns = {
+            index: (row.episode_return, row.trial.incumbent_return if row.trial else None)
+            for index, row in recorded.items()
+        }
+        state, trials = settle(shape, dataclasses.replace(state, k=k), returns)
+        state, decisions = decide(shape, state, segments)
         state, _ = update(context, shape, state, [index for index in recorded if decisions[index].fired])
         for index, row in recorded.items():
-            if (decisions[index].fired, state.digests[index]) != (row.fired, row.state):
+            again = trials.get(index), decisions[index].fired, state.digests[index]
+            if again != (row.trial, row.fired, row.state):
                 raise WorldforkError(
                     f"{row.cell}, policy `{row.policy}`: decision {k} does not come out again as its row says. "
                     "This machine or its libraries do not reproduce what the study began with: go on where it "
                     "began, or use a new folder."
                 )
     return state
+
+
+Held = TypeVar("Held", State, Incumbents)
+
+
+def _replaced(
+    held: Held, models: State | Incumbents | Update, digests: Sequence[str], places: Mapping[int, int]
+) -> Held:
+    """Return `held` with some of its models from among others, by their places there."""
+    if not places:
+        return held
+    by_set = list(held.digests)
+    for index, place in places.items():
+        by_set[index] = digests[place]
+    return dataclasses.replace(
+        held,
+        parameters=_put(held.parameters, models.parameters, places, what="parameters"),
+        optimiser=_put(held.optimiser, models.optimiser, places, what="optimiser state"),
+        digests=tuple(by_set),
+    )
 
 
 def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str) -> Arrays:

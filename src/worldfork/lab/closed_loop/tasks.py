@@ -112,8 +112,10 @@ def describe_deployments(context: Context) -> Described:
         files.setdefault(source := source_digest(modules), modules)
         resolved = configuration(context, cell)
         if resolved["block"] is not None:
-            policies = list(registered.every())
-            resolved["block"] |= {"cells_per_batch": sizes[cell.task], "policies": policies}
+            policies = registered.every()
+            tried = [tried for tried, policy in policies.items() if policy.trial]  # incumbents play at their number
+            resolved["block"] |= {"cells_per_batch": sizes[cell.task], "policies": list(policies)}
+            resolved["block"] |= {"tried": tried} if tried else {}
         resolved |= {
             "schema": "worldfork.deployed/1",
             "policy": {"name": name, **registered.every()[name].model_dump(mode="json")},

@@ -115,6 +115,10 @@ class DeploymentCount:
     evaluation_episodes: int
     most_updates: int  # if every policy but never fired at every decision point
     most_gradient_steps: int
+    tried_sets: int = 0  # of a full batch: those whose policy tries its updates, which have an incumbent
+    most_trial_episodes: int = (
+        0  # if an update was on trial in every episode after the first; incumbents play them too
+    )
 
 
 def count_deployments(context: Context) -> list[DeploymentCount]:
@@ -133,6 +137,7 @@ def count_deployments(context: Context) -> list[DeploymentCount]:
         points = arms["never"].stream.decision_points
         episodes = len(policies) * cells * points
         updating = [arm for name, arm in arms.items() if name != "never"]
+        tried = sum(policy.trial > 0 for policy in registered.every().values())
         counts.append(
             DeploymentCount(
                 task=task,
@@ -147,6 +152,8 @@ def count_deployments(context: Context) -> list[DeploymentCount]:
                 most_updates=len(updating) * cells * points,
                 most_gradient_steps=cells
                 * sum(_dose(context, arm, task, k) for arm in updating for k in range(1, points + 1)),
+                tried_sets=tried * of_task[0].size,
+                most_trial_episodes=tried * cells * (points - 1),
             )
         )
     return counts
@@ -165,8 +172,9 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
     blocks = counted.batches * counted.segments * -(-updated // size)
     episode = _roll(context, None, counted.task, counted.sets, 1) / STEPS
     evaluated = _roll(context, arm, counted.task, counted.sets, registered.episodes) / STEPS
+    beside = _roll(context, None, counted.task, counted.tried_sets, 1) / STEPS if counted.tried_sets else 0.0
     return {
-        "streams": counted.batches * counted.segments * steps * episode,
+        "streams": counted.batches * steps * (counted.segments * episode + (counted.segments - 1) * beside),
         "updates": blocks * _train(context, arm, counted.task, size),
         "evaluations": counted.batches * len(registered.evaluate_at) * steps * evaluated,
     }

@@ -306,6 +306,8 @@ def _terms(material: Material) -> dict[str, str]:
     unused = {"common random numbers"} if material.study is None else set()
     if not material.score.deployment:
         unused |= {"never", "by the ledger"}
+    if not any(deployed.has_trials for deployed in material.score.deployment.values()):
+        unused |= {"kept"}
     graded = {} if material.score.stopping is None else GRADED_BY_RULE
     return {word: means for word, means in {**TERMS, **graded}.items() if word not in unused}
 

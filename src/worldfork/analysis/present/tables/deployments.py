@@ -44,6 +44,8 @@ class _Policy(NamedTuple):
 def deployments(tasks: Tasks) -> Table:
     """Return every policy against never."""
     cautions = dict.fromkeys(caution for deployed in tasks.values() for caution in deployed.cautions)
+    has_trials = any(deployed.has_trials for deployed in tasks.values())
+    kept = f" Kept: {TERMS['kept']}" if has_trials else ""
     table = Table.of(
         "deployments",
         "Policies in closed-loop deployment: updates of one deployment, the mean return of an episode above that "
@@ -51,11 +53,12 @@ def deployments(tasks: Tasks) -> Table:
         "of Student-t and sign flips) and after step-down max-T over policies, which share checkpoints, the grade "
         "by the registered one of both (Holm's where none is) and by max-T; the mean return, the interval of the "
         "difference corrected for skewness (Johnson), the difference on the matched evaluations, what the best "
-        f"policy in hindsight returned more, and gradient steps.{''.join(f' {caution}' for caution in cautions)}",
+        f"policy in hindsight returned more, and gradient steps.{kept}{''.join(f' {each}' for each in cautions)}",
         KEYS,
         _policies(tasks),
         [
             ("updates", lambda policy, _: f"{policy.outcome.updates:.1f}"),
+            *([(Column("kept", term="kept"), lambda policy, _: _kept(policy.outcome))] if has_trials else []),
             ("over never", lambda policy, digits: estimate(policy.outcome.advantage, digits)),
             (
                 "p, Holm",
@@ -248,6 +251,11 @@ def _with_silent(table: Table, tasks: Tasks) -> Table:
     if not names or not table.rows:
         return table
     return dataclasses.replace(table, folded=f"Never fired, and returned what never did: {'; '.join(names)}.")
+
+
+def _kept(outcome: PolicyOutcome) -> str:
+    """Return how many trials of one deployment kept their update."""
+    return f"{outcome.trials.kept:.1f} of {outcome.trials.decided:.1f}" if outcome.trials else ""
 
 
 def _johnson(gained: Advantage | Undefined, digits: int) -> str:
