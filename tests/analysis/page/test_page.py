@@ -13,12 +13,14 @@ import zlib
 import ledgers
 import polars as pl
 import pytest
+from markupsafe import escape
 
 from worldfork.analysis.present.page import gather, render, write_page
 from worldfork.analysis.present.page.index import compared, index_line, render_index
 from worldfork.analysis.present.page.videos import videos
 from worldfork.analysis.present.text.formatting import minus
-from worldfork.analysis.present.text.value import skew_words
+from worldfork.analysis.present.text.terms import TERMS
+from worldfork.analysis.present.text.value import CROSSING_CAVEAT, skew_words
 from worldfork.analysis.read import study_frame
 from worldfork.analysis.score.undefined import Interval
 from worldfork.errors import WorldforkError
@@ -97,6 +99,16 @@ def test_the_verdict_comes_first_with_both_intervals_and_both_estimands(material
     assert answer < page.index('id="evidence"')
     for words in ("all attempted", "retained", "Student-t 95%", "bootstrap 95%", "per episode"):
         assert words in page[: page.index('id="evidence"')]
+
+
+def test_sentences_of_the_page_say_what_is_there(material):
+    page = render(material).html
+    assert "All <span" not in page  # "All all attempted forks"
+    assert "this plot always shows these" in page
+    assert "Settings that change nothing" not in page
+    assert "Over all tasks" not in page[: page.index('id="tables"')]  # no task is pooled with another
+    crossings = page.count("On average an update gains where") > 0
+    assert (CROSSING_CAVEAT in page) == crossings
 
 
 def test_undefined_is_undefined_with_its_reason(tmp_path):
@@ -293,7 +305,7 @@ def with_grade(line, *graded):
             dataclasses.replace(
                 one,
                 task=task,
-                effect=dataclasses.replace(one.effect, mean=mean, student_t=Interval(mean - 5.0, mean + 5.0)),
+                graded=dataclasses.replace(one.graded, mean=mean, interval=Interval(mean - 5.0, mean + 5.0)),
                 answer=dataclasses.replace(
                     one.answer,
                     grade=grade,
@@ -323,13 +335,13 @@ def test_an_index_compares_what_is_resolved_in_different_studies_task_by_task(ma
         ("cheetah", 8.0, "resolved", "helpful"),
     )
     walker, cheetah = compared([first, second])
-    assert [(line.name, one.effect.mean) for line, one in walker.rows] == [("two", 30.0), ("one", 20.0)]
+    assert [(line.name, one.graded.mean) for line, one in walker.rows] == [("two", 30.0), ("one", 20.0)]
     assert walker.task == "walker"
     assert [(line.name, one.answer.grade) for line, one in walker.others] == [
         ("two", "leaning"),
         ("two", "unresolved"),
     ]
-    assert [(line.name, one.effect.mean) for line, one in cheetah.rows] == [("two", 8.0)]
+    assert [(line.name, one.graded.mean) for line, one in cheetah.rows] == [("two", 8.0)]
     assert [(line.name, one.answer.grade) for line, one in cheetah.others] == [("one", "leaning")]
     assert second.counted == "2 help (resolved), 1 helps (leaning), 1 not resolved"
     page = render_index([first, second]).html
@@ -339,6 +351,8 @@ def test_an_index_compares_what_is_resolved_in_different_studies_task_by_task(ma
         *("two.html", "one.html"),  # cheetah
     ]
     assert f"registered as {material.name}" in page
+    for grade in ("resolved", "leaning"):  # one definition, wherever a grade is explained
+        assert str(escape(TERMS[grade])) in page
     nothing = render_index([with_grade(line, ("walker", 3.0, "leaning", "helpful"))]).html
     assert "What is resolved" not in nothing
 

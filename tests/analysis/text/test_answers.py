@@ -53,6 +53,12 @@ def test_few_checkpoints_lean_and_say_how_many_more():
     )
 
 
+@pytest.mark.parametrize(("checkpoints", "test"), [(16, "the exact test"), (17, "the sign-flip test")])
+def test_a_test_is_called_exact_only_where_every_pattern_of_signs_is_listed(checkpoints, test):
+    said = only(score(lambda c, k: 5.0 + (c % 3) + k % 2, checkpoints=checkpoints))
+    assert said.advice.certainty.startswith(f"Resolved: {test} gives p <.001")
+
+
 def test_one_checkpoint_has_no_verdict():
     said = only(score(lambda c, k: -30.0, checkpoints=1))
     assert said.word == "Not decided"

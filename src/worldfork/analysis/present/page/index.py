@@ -16,8 +16,9 @@ from worldfork.analysis.present.table import Cell, Table
 from worldfork.analysis.present.text.answers import MANY, VERBS, Answer, read_as
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs
 from worldfork.analysis.present.text.deployments import followed_answer
-from worldfork.analysis.present.text.formatting import digits_for, number, percent, span
-from worldfork.analysis.score.effects import Effect
+from worldfork.analysis.present.text.formatting import number, percent, span
+from worldfork.analysis.present.text.stopping import GradedMean, graded_mean
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.score.undefined import Figure, Undefined
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import is_archive, nearest_study
@@ -36,7 +37,7 @@ class Verdict:
     arm: str  # as readers know it; empty where there is one
     name: str
     answer: Answer
-    effect: Effect  # over all attempted forks
+    graded: GradedMean  # over all attempted forks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,26 +103,27 @@ class Comparison:
     @property
     def table(self) -> Table:
         """Those that are resolved, on one line; each leads to the page of its study."""
+        by_rule = any(verdict.graded.by_rule for _, verdict in self.rows)
         return Table.of(
             self.task,
-            f"{self.task}: {len(self.rows)} resolved. Dot and line: mean dR with its Student-t 95% interval over "
-            "checkpoints.",
+            f"{self.task}: {len(self.rows)} resolved. Dot and line: mean dR with the 95% interval over checkpoints "
+            f"that resolved it: Student-t{', of a study that stops that of its rule' if by_rule else ''}.",
             ("study", "arm"),
             [
                 (
                     (Cell(line.name, link=quote(line.address)), verdict.arm if verdict.arm != line.name else ""),
                     verdict,
-                    digits_for(verdict.effect),
+                    verdict.graded.digits,
                 )
                 for line, verdict in self.rows
             ],
             [
-                ("mean dR", lambda verdict, digits: number(verdict.effect.mean, digits)),
-                ("Student-t 95%", lambda verdict, digits: span(verdict.effect.student_t, digits)),
+                ("mean dR", lambda verdict, digits: number(verdict.graded.mean, digits)),
+                ("95%", lambda verdict, digits: span(verdict.graded.interval, digits)),
                 ("of frozen", lambda verdict, _: _share(verdict.answer.scale.of_frozen)),
-                ("checkpoints", lambda verdict, _: str(verdict.effect.clusters)),
+                ("checkpoints", lambda verdict, _: str(verdict.graded.checkpoints)),
             ],
-            strip=lambda verdict: Strip(mean=verdict.effect.mean, student_t=verdict.effect.student_t),
+            strip=lambda verdict: Strip(mean=verdict.graded.mean, student_t=verdict.graded.interval),
         )
 
 
@@ -146,7 +148,7 @@ def index_line(material: Material, page: Path, *, index: Path, name: str = "") -
                 arm=part.label if part.several else "",
                 name=part.name,
                 answer=part.answer,
-                effect=part.score.effect.all_attempted,
+                graded=graded_mean(part.score),
             )
             for part in sorted(shown, key=lambda part: order.index(part.task))
         ],
@@ -202,7 +204,7 @@ def compared(lines: Sequence[Line]) -> list[Comparison]:
 
 
 def _mean(verdict: Verdict) -> float:
-    mean = verdict.effect.mean
+    mean = verdict.graded.mean
     return mean if isinstance(mean, float) else 0.0
 
 
@@ -219,6 +221,7 @@ def render_index(lines: Sequence[Line]) -> Page:
             style=style(),
             script=program,
             policy=policy(program),
+            terms=TERMS,
         )
     )
     return Page(text)

@@ -154,13 +154,14 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             predictions=tables.without_lone_arm(effects.predictions(scores)),
             arms=_compared(score),
             headlines=contrast_headlines(summarise_pairs(score)),
-            over_tasks=effects.over_tasks(score),
             gate=design.gate(seeds),
             figures=tables.all_tables(score, seeds=seeds),
             read_as=read_as(score),
             corrected=corrected(score),
             stopping=_stopping(score),
-            predicted=predictions_answered([answer for part in parts for answer in part.score.predictions]),
+            predicted=predictions_answered(
+                [answer for part in parts for answer in part.score.predictions], stopped=score.stopping is not None
+            ),
             triggers=triggers_everywhere({part.name: part.score for part in parts}),
             record=provenance,
             undefined=_by_reason(material),

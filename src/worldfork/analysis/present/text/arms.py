@@ -16,6 +16,7 @@ from worldfork.analysis.present.text.formatting import (
     number,
     signal_digits,
 )
+from worldfork.analysis.present.text.stopping import graded_difference
 from worldfork.analysis.score.arms import alike_but_for, compared_pairs
 from worldfork.analysis.score.contrasts import Contrast
 from worldfork.analysis.score.records import TaskScore
@@ -49,7 +50,8 @@ def summarise_pairs(score: Score) -> list[PairSummary]:
         if attempted:
             sentence = contrast_summary(arms, attempted, sized=True)
             differing = {
-                task: (estimate(contrast), contrast.grade) for task, contrast in _differing(attempted).items()
+                task: (graded_difference(contrast).words, contrast.grade)
+                for task, contrast in _differing(attempted).items()
             }
             shown = {task: f"{size} on {task} ({grade})" for task, (size, grade) in differing.items()}
             margin = _margin(score, *pair.split(" - ", 1), tasks=attempted)
@@ -80,7 +82,7 @@ def contrast_words(arms: tuple[str, str], task: str, contrast: Contrast | Undefi
     if _differing({task: contrast}):
         comparison = f"{'better' if (defined(contrast.mean) or 0.0) > 0 else 'worse'} ({contrast.grade})"
     return (
-        f"{task}: {first} less {second} is {estimate(contrast, digits)}, {comparison}; updating is worth "
+        f"{task}: {first} less {second} is {graded_difference(contrast).words}, {comparison}; updating is worth "
         f"{number(contrast.first, digits)} with {first} and {number(contrast.second, digits)} with {second}."
     )
 
@@ -112,7 +114,7 @@ def contrast_summary(
     text = "; ".join(parts)
     (only, *others) = contrasts.values()
     if sized and not others and not isinstance(only, Undefined):
-        text += f": {estimate(only)}{UNIT}"
+        text += f": {graded_difference(only).words}{UNIT}"
     return f"{text[0].upper()}{text[1:]}."
 
 

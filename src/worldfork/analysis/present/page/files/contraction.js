@@ -45,7 +45,7 @@ function contractionSection() {
       );
       return bottom + 40;
     },
-    `n = ${whole(retained.length)} retained forks, whichever are chosen above. Dotted: UPDATE returns what HOLD does. Line: least squares, slope ${plain(slope, 2)}${contraction.interval ? ` [${contraction.interval.map((end) => plain(end, 2)).join(", ")}]` : ""}; below 1, returns are pulled together.`,
+    `n = ${whole(retained.length)} retained forks; this plot always shows these. Dotted: UPDATE returns what HOLD does. Line: least squares, slope ${plain(slope, 2)}${contraction.interval ? ` [${contraction.interval.map((end) => plain(end, 2)).join(", ")}]` : ""}; below 1, returns are pulled together.`,
     () => [["HOLD", "UPDATE"], ...retained.map((fork) => [fork.r_hold, fork.r_update])],
   );
   pointAtForks(figure.canvas, (event) => {
