@@ -17,6 +17,7 @@ from worldfork.analysis.present.table import Paragraph, Table
 from worldfork.analysis.present.tables import OF_TASKS
 from worldfork.analysis.present.tables.effects import KEYS, mean_strip
 from worldfork.analysis.present.tables.triggers import policies
+from worldfork.analysis.present.tables.value import pays_at_a_price
 from worldfork.analysis.present.text.answers import Answer, answer
 from worldfork.analysis.present.text.arms import arm_words, changed, update_words
 from worldfork.analysis.present.text.formatting import digits_for
@@ -109,6 +110,11 @@ class Part:
     def table(self, label: str) -> Table:
         """Return a table of this task and arm alone, without what a narrow screen leaves out."""
         return OF_TASKS[label]({("", ""): self.score}).without(*KEYS).brief()
+
+    @property
+    def pays_at_a_price(self) -> bool:
+        """True where a table of prices has anything to say."""
+        return pays_at_a_price(self.score)
 
     def rules(self, side: Estimand) -> Table:
         """Return what every rule gains, in groups."""
