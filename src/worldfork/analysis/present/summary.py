@@ -251,6 +251,9 @@ def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
         faint=True,
     )
     yield Paragraph(forecast_words(deployed))
+    order = deployments.orders(alone).without("Task")
+    if order.rows:
+        yield dataclasses.replace(order, caption=deployments.ORDERS)
 
 
 def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Iterator[Block]:
