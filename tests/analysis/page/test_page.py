@@ -264,7 +264,8 @@ def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tm
     assert [one.name for one in lines[0].verdicts] == [f"{arm} · linear_quadratic" for arm in material.score.arms]
     assert (lines[1].root, lines[1].answers) == ("", [])
     page = render_index(lines).html
-    assert addresses(page) == ["%3Cstudy%3E/index.html", "table/index.html"]
+    assert sorted(addresses(page)) == ["%3Cstudy%3E/index.html", "table/index.html"]
+    assert "A study copies a deployed model" in page
     for sentence in (*lines[0].answers, "Does &lt;script&gt; stay text &amp; not run?"):
         assert minus(sentence) in page
     elements = Elements(page)
@@ -272,6 +273,32 @@ def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tm
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     (policy,) = [a["content"] for _, a in elements.found if a.get("http-equiv") == "Content-Security-Policy"]
     assert f"script-src 'sha256-{digest}'" in policy
+
+
+def test_an_index_begins_with_most_checkpoints_and_ends_with_what_was_run_again(material, tmp_path):
+    index = tmp_path / "index.html"
+    line = index_line(material, index, index=index)
+
+    def of(name, checkpoints):
+        verdicts = [dataclasses.replace(one, checkpoints=checkpoints) for one in line.verdicts]
+        return dataclasses.replace(line, name=name, address=f"{name}.html", verdicts=verdicts)
+
+    lines = [of("choose", 2), of("power-earlier", 32), of("b", 10), of("power", 32), of("a", 10)]
+    assert addresses(render_index(lines).html) == [
+        f"{name}.html" for name in ("power", "a", "b", "choose", "power-earlier")
+    ]
+
+
+def test_an_index_says_where_two_studies_have_the_same_forks(material, tmp_path):
+    index = tmp_path / "index.html"
+    line = index_line(material, index, index=index, name="one")
+    first = with_grade(line, ("walker", 20.0, "resolved", "helpful"))
+    again = dataclasses.replace(first, name="two")
+    (one,) = first.verdicts
+    other = dataclasses.replace(first, name="three", verdicts=[dataclasses.replace(one, forks="of others")])
+    (walker,) = compared([first, again, other])
+    arms = [row[1] for row in walker.table.rows]
+    assert arms == ["n-10", "n-10 (same forks as one)", "n-10"]
 
 
 def addresses(page):
