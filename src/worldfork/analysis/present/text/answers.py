@@ -21,7 +21,7 @@ from worldfork.analysis.present.text.triggers import candidates, not_beaten, tri
 from worldfork.analysis.score.deployment_records import Advantage
 from worldfork.analysis.score.effects import Helped, Scale
 from worldfork.analysis.score.intervals import SIGNIFICANT
-from worldfork.analysis.score.records import PredictionAnswer, TaskScore
+from worldfork.analysis.score.records import Equivalence, PredictionAnswer, TaskScore
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.sign_flips import ENUMERATED_SIGNS
 from worldfork.analysis.score.triggers import TriggerScore
@@ -59,6 +59,7 @@ class Answer:
     helped: Helped
     diverged: str  # the share of forks that did, and the mean without them; empty where none did
     advice: Advice
+    equivalent: float | None  # the registered margin within which updating is equivalent to not updating
     triggers: str  # did any candidate know when to update
     not_beaten: str  # which trigger comes nearest to being useful; empty where one is
 
@@ -99,6 +100,7 @@ class Answer:
 
 
 NO_DIFFERENCE: Final = "No difference"
+EQUIVALENT: Final = "Equivalent to not updating within ±{}"
 WORDS: Final = {
     "harmful": "Updating every time hurts",
     "helpful": "Updating every time helps",
@@ -108,9 +110,10 @@ WORDS: Final = {
 
 def answer(score: TaskScore) -> Answer:
     """Return the answer of one task, on all attempted forks."""
-    verdict, graded = defined(score.verdict) or "undecided", graded_mean(score)
+    verdict, graded, equivalent = defined(score.verdict) or "undecided", graded_mean(score), _equivalent(score)
+    word = WORDS.get(verdict, "Not decided") if equivalent is None else EQUIVALENT.format(f"{equivalent.margin:g}")
     return Answer(
-        word=NO_DIFFERENCE if _changes_nothing(score) else WORDS.get(verdict, "Not decided"),
+        word=NO_DIFFERENCE if _changes_nothing(score) else word,
         verdict=verdict,
         grade=defined(score.judgement.grade),
         ungraded="no interval" if isinstance(score.effect.all_attempted.student_t, Undefined) else "not graded",
@@ -121,6 +124,7 @@ def answer(score: TaskScore) -> Answer:
         helped=score.helped,
         diverged=_diverged(score),
         advice=advise(score),
+        equivalent=None if equivalent is None else equivalent.margin,
         triggers=trigger_words(score),
         not_beaten=not_beaten(score),
     )
@@ -134,6 +138,21 @@ def _diverged(score: TaskScore) -> str:
     digits, kept = digits_for(score.effect.all_attempted), score.effect.retained
     without = number(kept.mean, digits) if stops(score) else estimate(kept, digits)
     return f"; {percent(share, signed=False)} of the forks diverged, and without them it is {without}"
+
+
+def _equivalent(score: TaskScore) -> Equivalence | None:
+    """Return the registered equivalence to not updating, where it was met and no effect is known.
+
+    In a study that stops its tests are not adjusted for looking.
+    """
+    if score.verdict != "unresolved" or stops(score):
+        return None
+    met = [
+        prediction.equivalence
+        for prediction in score.predictions
+        if prediction.figure == "mean" and prediction.against is None and prediction.answer == "held"
+    ]
+    return min(filter(None, met), key=lambda tested: tested.margin, default=None)
 
 
 def _changes_nothing(score: TaskScore) -> bool:
@@ -176,6 +195,12 @@ def advise(score: TaskScore) -> Advice:
     if verdict == "helpful":
         always = f"Update at every decision point{' rather than never' if paying else ''}."
         return Advice("always", always if sure else "Rather update than not.", _certainty(score))
+    if (equivalent := _equivalent(score)) is not None:
+        why = (
+            f"Two one-sided tests give p {rate(equivalent.p)} that the mean lies within the registered ±"
+            f"{equivalent.margin:g}."
+        )
+        return Advice("unresolved", "Updating or not makes no difference that counts.", why)
     return Advice("unresolved", "No advice yet.", _certainty(score))
 
 
