@@ -582,8 +582,8 @@ def test_a_card_leads_to_how_far_its_own_model_had_fallen(browser, tmp_path):
         f"{shown}.map(one => [...one.querySelectorAll(':scope > p')].map(line => line.textContent))"
     )
     card = opened.evaluate("document.querySelectorAll('#answer .card')[1].textContent")
-    assert len(sentences) == 3
-    assert all(sentence in card for sentence in sentences[:2])  # the third is about prices
+    assert len(sentences) == 2  # by ten permutations no trigger beats chance, and none is named by its price
+    assert all(sentence in card for sentence in sentences)
     opened.close()
 
 

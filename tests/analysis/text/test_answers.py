@@ -78,7 +78,7 @@ def test_a_registered_equivalence_that_was_met_is_the_verdict():
     said = answer(dataclasses.replace(figures, predictions=(predicted,)))
     assert (said.word, said.equivalent) == ("Equivalent to not updating within ±2.2", 2.2)
     assert said.advice.what == "Updating or not makes no difference that counts."
-    assert "p <.001 that the mean lies within the registered ±2.2" in said.advice.certainty
+    assert "reject (p <.001) that the mean lies outside the registered ±2.2" in said.advice.certainty
     unmet = dataclasses.replace(predicted, answer="unresolved")
     assert answer(dataclasses.replace(figures, predictions=(unmet,))).word == "Not resolved"
 

@@ -197,8 +197,8 @@ def advise(score: TaskScore) -> Advice:
         return Advice("always", always if sure else "Rather update than not.", _certainty(score))
     if (equivalent := _equivalent(score)) is not None:
         why = (
-            f"Two one-sided tests give p {rate(equivalent.p)} that the mean lies within the registered ±"
-            f"{equivalent.margin:g}."
+            f"Two one-sided tests reject (p {rate(equivalent.p)}) that the mean lies outside the registered "
+            f"±{equivalent.margin:g}."
         )
         return Advice("unresolved", "Updating or not makes no difference that counts.", why)
     return Advice("unresolved", "No advice yet.", _certainty(score))
