@@ -12,7 +12,7 @@ from worldfork.analysis.present.page.record import record
 from worldfork.analysis.present.summary import summarise
 from worldfork.analysis.present.tables import all_tables, scores_of
 from worldfork.analysis.present.tables.effects import overview
-from worldfork.analysis.present.text.answers import answer
+from worldfork.analysis.present.text.answers import answer, corrected
 from worldfork.analysis.present.text.arms import contrast_summary
 from worldfork.analysis.present.text.formatting import digits_for, span, with_span
 from worldfork.analysis.score import Score, Undefined, score_ledger
@@ -153,6 +153,11 @@ def test_intervals_of_a_fixed_number_are_named_so_and_the_rules_interval_stands_
     for label in ("grades", "effects", "arms"):
         assert "of a fixed number of checkpoints, not adjusted for looking" in tables[label].caption
     assert "by the stopping rule" in tables["arms"].heads
+
+
+def test_verdicts_by_the_rule_are_not_called_corrected(score):
+    assert corrected(score).startswith("Verdicts are by the stopping rule")
+    assert "Verdicts are corrected" not in corrected(score)
 
 
 def test_predictions_of_a_study_that_stops_say_what_they_were_judged_on(tmp_path):

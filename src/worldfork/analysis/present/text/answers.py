@@ -284,11 +284,14 @@ def corrected(score: Score) -> str:
     means, candidates = len(score.family.means), len(score.family.candidates)
     where = "registered" if score.family.registered else "in the table"
     parts = []
-    if means > 1:
+    if score.stopping is not None:
+        parts.append("Verdicts are by the stopping rule")
+    elif means > 1:
         parts.append(f"Verdicts are corrected (Holm) over the {plural(means, 'mean')} {where}")
     if candidates:
         over = f" \N{MULTIPLICATION SIGN} {plural(means, 'mean')} = {candidates * means} tests" if means > 1 else ""
         subject = "triggers" if parts else "Triggers are corrected (Holm)"
+        subject += " are corrected (Holm)" if score.stopping is not None else ""
         parts.append(f"{subject} over {plural(candidates, 'candidate')}{over}")
     if not parts:
         return "One mean, no candidate trigger: nothing to correct for."
