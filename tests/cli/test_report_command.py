@@ -57,6 +57,27 @@ def test_the_page_lies_beside_the_table_or_where_it_is_told(table, tmp_path):
     assert (tmp_path / "new" / "page.html").read_text() == table.with_suffix(".html").read_text()
 
 
+def test_an_index_says_on_standard_error_how_far_it_is(table, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_bytes(table.read_bytes())
+    found = run(table, other, "-o", tmp_path / "pages" / "index.html")
+    assert [line.partition(": ")[0] for line in found.stderr.splitlines()] == ["1 of 2", "2 of 2"]
+    assert str(tmp_path / "pages" / "forks.html") in found.stderr.replace("\n", "")
+    assert run(table, other, "-o", tmp_path / "pages" / "index.html", "--quiet").stderr == ""
+
+
+def test_a_damaged_study_is_named_when_the_others_are_written(table, tmp_path):
+    damaged = tmp_path / "damaged.tar.xz"
+    damaged.write_bytes(b"\xfd7zXZ\x00 and no more")
+    index = tmp_path / "pages" / "index.html"
+    found = run(damaged, table, "-o", index)
+    assert isinstance(found.exception, WorldforkError)  # exit code 2
+    assert str(found.exception).startswith(f"`{damaged}` has no page: ")
+    assert str(found.exception).endswith(f"{index} has the other 1.")
+    assert "forks.html" in index.read_text(encoding="utf-8")
+    assert not index.with_name("damaged.html").exists()
+
+
 def test_a_folder_that_is_there_gets_the_page_inside(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(table, "-o", ".").exit_code == 0

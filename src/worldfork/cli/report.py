@@ -1,5 +1,6 @@
 """`worldfork report`: a study as one page that opens from disk, as figures for a paper, or live while it runs."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,11 +46,12 @@ def report(
 
     The page asks the network for nothing and can be sent to anyone. Of several ledgers an index is written, one
     line per study, and a page each beside it: worldfork report results/demo results/corrected -o pages/index.html
+    One that can not be read is named at the end, when the others are written, with exit code 2.
     """
     from worldfork.analysis.present.page import Material, default_place, gather, page_name, render, write_index
     from worldfork.errors import WorldforkError
     from worldfork.ledger.archive import locate
-    from worldfork.progress import bars
+    from worldfork.progress import bars, ignore
 
     ledgers = [locate(ledger) for ledger in ledgers]
 
@@ -83,7 +85,9 @@ def report(
     elif len(ledgers) > 1:
         assert output is not None
         target = output / "index.html" if _is_folder(output) else output
-        write_index(ledgers, target, scored)
+        # A terminal has bars; a file or a pipe gets a line for each page.
+        lines = not (quiet or as_json or sys.stderr.isatty())
+        write_index(ledgers, target, scored, notify=_print_to_stderr if lines else ignore)
         paths = [target, *(target.with_name(f"{page_name(each)}.html") for each in ledgers)]
         text = f"{target}: {len(ledgers)} ledgers, and a page each. Open it in a browser."
     else:
@@ -99,6 +103,10 @@ def report(
         options.print_json({"schema": "worldfork.report/1", "ledgers": [*map(str, ledgers)], "written": written})
     else:
         typer.echo(text)
+
+
+def _print_to_stderr(sentence: str) -> None:
+    typer.echo(sentence, err=True)
 
 
 def _is_folder(path: Path) -> bool:

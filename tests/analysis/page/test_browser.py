@@ -539,17 +539,19 @@ def test_studies_of_an_index_are_found_and_sorted(browser, material, tmp_path):
         opened.evaluate(f"{box}.value = {json.dumps(value)}; {box}.dispatchEvent(new Event('input'))")
         return opened.evaluate(shown)
 
-    assert opened.evaluate(shown) == ["zebra", "ant"]
+    most_first = [one.name for one in sorted(lines, key=lambda line: -line.checkpoints)]
+    assert opened.evaluate(shown) == most_first
     assert ask("sort", "name") == ["ant", "zebra"]
     assert ask("sort", "forks") == [one.name for one in sorted(lines, key=lambda line: -line.forks)]
-    assert ask("sort", "given") == ["zebra", "ant"]
+    assert ask("sort", "given") == most_first
     assert ask("task", "walker") == ["ant"]
     assert opened.evaluate("document.getElementById('count').textContent") == "1 of 2 studies"
-    assert ask("task", "") == ["zebra", "ant"]
+    assert ask("task", "") == most_first
     assert ask("find", "stay text") == ["zebra"]
-    assert ask("find", "") == ["zebra", "ant"]
+    assert ask("find", "") == most_first
     for kind in ("resolved", "helpful", "harmful", "unresolved"):
-        assert ask("verdict", kind) == [line.name for line in lines if kind in line.kinds]
+        fitting = {line.name for line in lines if kind in line.kinds}
+        assert ask("verdict", kind) == [name for name in most_first if name in fitting]
     assert opened.complaints() == []
     opened.close()
 
@@ -580,8 +582,8 @@ def test_a_card_leads_to_how_far_its_own_model_had_fallen(browser, tmp_path):
         f"{shown}.map(one => [...one.querySelectorAll(':scope > p')].map(line => line.textContent))"
     )
     card = opened.evaluate("document.querySelectorAll('#answer .card')[1].textContent")
-    assert len(sentences) == 3
-    assert all(sentence in card for sentence in sentences[:2])  # the third is about prices
+    assert len(sentences) == 2  # by ten permutations no trigger beats chance, and none is named by its price
+    assert all(sentence in card for sentence in sentences)
     opened.close()
 
 

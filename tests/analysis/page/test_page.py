@@ -13,12 +13,14 @@ import zlib
 import ledgers
 import polars as pl
 import pytest
+from markupsafe import escape
 
 from worldfork.analysis.present.page import gather, render, write_page
 from worldfork.analysis.present.page.index import compared, index_line, render_index
 from worldfork.analysis.present.page.videos import videos
 from worldfork.analysis.present.text.formatting import minus
-from worldfork.analysis.present.text.value import skew_words
+from worldfork.analysis.present.text.terms import TERMS
+from worldfork.analysis.present.text.value import CROSSING_CAVEAT, skew_words
 from worldfork.analysis.read import study_frame
 from worldfork.analysis.score.undefined import Interval
 from worldfork.errors import WorldforkError
@@ -97,6 +99,16 @@ def test_the_verdict_comes_first_with_both_intervals_and_both_estimands(material
     assert answer < page.index('id="evidence"')
     for words in ("all attempted", "retained", "Student-t 95%", "bootstrap 95%", "per episode"):
         assert words in page[: page.index('id="evidence"')]
+
+
+def test_sentences_of_the_page_say_what_is_there(material):
+    page = render(material).html
+    assert "All <span" not in page  # "All all attempted forks"
+    assert "this plot always shows these" in page
+    assert "Settings that change nothing" not in page
+    assert "Over all tasks" not in page[: page.index('id="tables"')]  # no task is pooled with another
+    crossings = page.count("On average an update gains where") > 0
+    assert (CROSSING_CAVEAT in page) == crossings
 
 
 def test_undefined_is_undefined_with_its_reason(tmp_path):
@@ -252,7 +264,8 @@ def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tm
     assert [one.name for one in lines[0].verdicts] == [f"{arm} · linear_quadratic" for arm in material.score.arms]
     assert (lines[1].root, lines[1].answers) == ("", [])
     page = render_index(lines).html
-    assert addresses(page) == ["%3Cstudy%3E/index.html", "table/index.html"]
+    assert sorted(addresses(page)) == ["%3Cstudy%3E/index.html", "table/index.html"]
+    assert "A study copies a deployed model" in page
     for sentence in (*lines[0].answers, "Does &lt;script&gt; stay text &amp; not run?"):
         assert minus(sentence) in page
     elements = Elements(page)
@@ -260,6 +273,32 @@ def test_an_index_says_what_every_ledger_answers_and_links_its_page(material, tm
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     (policy,) = [a["content"] for _, a in elements.found if a.get("http-equiv") == "Content-Security-Policy"]
     assert f"script-src 'sha256-{digest}'" in policy
+
+
+def test_an_index_begins_with_most_checkpoints_and_ends_with_what_was_run_again(material, tmp_path):
+    index = tmp_path / "index.html"
+    line = index_line(material, index, index=index)
+
+    def of(name, checkpoints):
+        verdicts = [dataclasses.replace(one, checkpoints=checkpoints) for one in line.verdicts]
+        return dataclasses.replace(line, name=name, address=f"{name}.html", verdicts=verdicts)
+
+    lines = [of("choose", 2), of("power-earlier", 32), of("b", 10), of("power", 32), of("a", 10)]
+    assert addresses(render_index(lines).html) == [
+        f"{name}.html" for name in ("power", "a", "b", "choose", "power-earlier")
+    ]
+
+
+def test_an_index_says_where_two_studies_have_the_same_forks(material, tmp_path):
+    index = tmp_path / "index.html"
+    line = index_line(material, index, index=index, name="one")
+    first = with_grade(line, ("walker", 20.0, "resolved", "helpful"))
+    again = dataclasses.replace(first, name="two")
+    (one,) = first.verdicts
+    other = dataclasses.replace(first, name="three", verdicts=[dataclasses.replace(one, forks="of others")])
+    (walker,) = compared([first, again, other])
+    arms = [row[1] for row in walker.table.rows]
+    assert arms == ["n-10", "n-10 (same forks as one)", "n-10"]
 
 
 def addresses(page):
@@ -293,7 +332,7 @@ def with_grade(line, *graded):
             dataclasses.replace(
                 one,
                 task=task,
-                effect=dataclasses.replace(one.effect, mean=mean, student_t=Interval(mean - 5.0, mean + 5.0)),
+                graded=dataclasses.replace(one.graded, mean=mean, interval=Interval(mean - 5.0, mean + 5.0)),
                 answer=dataclasses.replace(
                     one.answer,
                     grade=grade,
@@ -323,13 +362,13 @@ def test_an_index_compares_what_is_resolved_in_different_studies_task_by_task(ma
         ("cheetah", 8.0, "resolved", "helpful"),
     )
     walker, cheetah = compared([first, second])
-    assert [(line.name, one.effect.mean) for line, one in walker.rows] == [("two", 30.0), ("one", 20.0)]
+    assert [(line.name, one.graded.mean) for line, one in walker.rows] == [("two", 30.0), ("one", 20.0)]
     assert walker.task == "walker"
     assert [(line.name, one.answer.grade) for line, one in walker.others] == [
         ("two", "leaning"),
         ("two", "unresolved"),
     ]
-    assert [(line.name, one.effect.mean) for line, one in cheetah.rows] == [("two", 8.0)]
+    assert [(line.name, one.graded.mean) for line, one in cheetah.rows] == [("two", 8.0)]
     assert [(line.name, one.answer.grade) for line, one in cheetah.others] == [("one", "leaning")]
     assert second.counted == "2 help (resolved), 1 helps (leaning), 1 not resolved"
     page = render_index([first, second]).html
@@ -339,6 +378,8 @@ def test_an_index_compares_what_is_resolved_in_different_studies_task_by_task(ma
         *("two.html", "one.html"),  # cheetah
     ]
     assert f"registered as {material.name}" in page
+    for grade in ("resolved", "leaning"):  # one definition, wherever a grade is explained
+        assert str(escape(TERMS[grade])) in page
     nothing = render_index([with_grade(line, ("walker", 3.0, "leaning", "helpful"))]).html
     assert "What is resolved" not in nothing
 

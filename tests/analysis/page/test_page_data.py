@@ -15,7 +15,7 @@ from worldfork.analysis.present.page import record as record_module
 from worldfork.analysis.present.page.payload import compressed, payload
 from worldfork.analysis.present.page.record import record
 from worldfork.analysis.present.page.streams import LEVELS, condense
-from worldfork.analysis.present.text.arms import arm_words, changed, update_words
+from worldfork.analysis.present.text.arms import arm_words, changed, set_apart, update_words
 from worldfork.analysis.score.decisions import fit_threshold, policy_total
 from worldfork.analysis.score.threshold_curves import sweep
 from worldfork.errors import WorldforkError
@@ -219,6 +219,11 @@ def test_a_setting_that_another_mechanism_does_not_have_is_not_at_its_default():
     registration = parse(text.replace("{ steps = 200 }", "{ settings = { rate = 0.1 } }"))
     assert "mechanism.settings.share: not set → 0.5" in changed(registration, "n-10", "n-50")
     assert changed(registration, "n-10", "n-200") == ["learning rate, in units of the agent's own: 1 → 0.1"]
+    assert set_apart(registration, "n-10", "n-50") == (
+        "fine-tuning that rehearses pretraining's replay (share 0.5) instead of fine-tuning; "
+        "a tenth of the learning rate"
+    )
+    assert set_apart(registration, "n-10", "n-200").startswith("a tenth of the learning rate")
     assert arm_words(registration, "n-10") == ""
     assert arm_words(registration, "n-50") == "rehearsal as the update and a tenth of the learning rate"
     assert arm_words(registration, "n-200") == "a tenth of the learning rate"

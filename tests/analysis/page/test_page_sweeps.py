@@ -5,15 +5,17 @@ import re
 import pytest
 from swept import GRID, arms, study
 
+from worldfork.analysis.present import render as media
 from worldfork.analysis.present.page import gather
 from worldfork.analysis.present.page.page import render
 from worldfork.analysis.present.page.view import parts
-from worldfork.analysis.present.strips import axis_of
+from worldfork.analysis.present.strips import Strip, axis_of
 from worldfork.analysis.present.summary import sweeps
 from worldfork.analysis.present.tables import scores_of
 from worldfork.analysis.present.tables.design import arms as compared
 from worldfork.analysis.present.tables.effects import means
 from worldfork.analysis.present.text.arms import why_compared
+from worldfork.analysis.score.undefined import Interval
 
 RATES = {"": "", "gentle_": ", settings = { rate = 0.1 }"}
 
@@ -102,6 +104,22 @@ def test_noises_stand_on_the_page_with_all_that_their_table_has(tmp_path):
     cells = cells_of(row)
     assert cells[2:4] == ["7.50", "+2.00 [+1.99, +2.01]"]
     assert "-3.00 [-3.01, -2.99]" in cells
+
+
+def test_what_lies_far_out_has_its_place_on_a_coarser_scale():
+    near = [Strip(mean=8.0, student_t=Interval(0.6, 15.9)), Strip(mean=-23.0, student_t=Interval(-46.6, 0.4))]
+    lost = [Strip(mean=mean, student_t=Interval(mean - 40, mean + 40), far=True) for mean in (-158.5, -490.5)]
+    axis = axis_of([*near, *lost])
+    assert (axis.most, len(axis.folds)) == (None, 1)  # nothing lies far out above 0
+    assert not any(axis.beyond(value) for strip in (*near, *lost) for value in strip.values())
+    places = [axis.at(strip.mean) for strip in (lost[1], lost[0], near[1], near[0])]
+    assert places == sorted(set(places))
+    assert min(axis.labelled) < axis.low
+    drawn = media.strip(axis, lost[1])
+    assert 'class="mean"' in drawn
+    assert 'class="thin"' in drawn
+    assert drawn.count('class="fold"') == 1
+    assert axis_of(near).folds == []
 
 
 def test_the_axis_of_all_parts_holds_every_direction(material):

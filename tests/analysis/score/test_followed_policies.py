@@ -19,7 +19,7 @@ from worldfork.analysis.present.render import markdown, plain
 from worldfork.analysis.present.strips import axis_of
 from worldfork.analysis.present.summary import of_deployment
 from worldfork.analysis.present.tables import all_tables
-from worldfork.analysis.present.tables.deployments import deployments, forecasts
+from worldfork.analysis.present.tables.deployments import ORDERS, deployments, forecasts
 from worldfork.analysis.present.text.deployments import best_first, forecast_words, realised
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read import Table, open_ledger
@@ -376,7 +376,8 @@ def test_what_the_ledger_says_of_a_policy_comes_with_what_it_leaves_open(score: 
     shown = " ".join(plain(of_deployment(TASK, score.deployment[TASK]), width=width).split())
     assert "foresee" not in shown
     assert forecast_words(score.deployment[TASK]) in shown
-    assert "A count of fires times the mean dR, which needs no label of a fork" in shown
+    assert ORDERS in shown
+    assert "count of fires all" in shown
     assert TERMS["by the ledger"] in forecasts({TASK: score.deployment[TASK]}).caption
 
 

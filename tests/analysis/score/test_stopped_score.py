@@ -7,9 +7,16 @@ import pytest
 import stopped
 
 from worldfork.analysis.present.page import gather, render
+from worldfork.analysis.present.page.index import compared, index_line
+from worldfork.analysis.present.page.record import record
 from worldfork.analysis.present.summary import summarise
-from worldfork.analysis.present.tables import all_tables
+from worldfork.analysis.present.tables import all_tables, scores_of
+from worldfork.analysis.present.tables.effects import overview
+from worldfork.analysis.present.text.answers import answer, corrected
+from worldfork.analysis.present.text.arms import contrast_summary
+from worldfork.analysis.present.text.formatting import digits_for, span, with_span
 from worldfork.analysis.score import Score, Undefined, score_ledger
+from worldfork.analysis.score.stopping import ruling
 from worldfork.errors import WorldforkError
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
@@ -111,6 +118,81 @@ def test_an_unanswered_budget_is_unresolved_whatever_a_fixed_test_says(tmp_path)
     assert (found["few", TASK].verdict, found["few", TASK].judgement.grade) == ("unresolved", "unresolved")
     assert found.stopping.outcome == "all 14 checkpoints, and not answered: the budget is spent"
     assert "Its question has no answer after 14 checkpoints" in " ".join(str(summarise(found)).split())
+
+
+def test_the_interval_of_the_rule_stands_wherever_the_grade_does(score):
+    """Few was answered at the first look, and rows came after it: the mean and interval are those of that look."""
+    asked, figures = score.stopping.questions[0], score["few", TASK]
+    words = with_span(asked.mean, asked.interval, digits_for(figures.effect.all_attempted))
+    assert answer(figures).mean == words
+    assert answer(figures).of == ""  # shares would be of another mean
+    (strip, *_) = (
+        strip for (_, arm), strip in zip(scores_of(score), overview(scores_of(score)).strips, strict=True)
+    )
+    assert (strip.mean, strip.student_t) == (asked.mean, asked.interval)
+    (difference,) = (asked for asked in score.stopping.questions if asked.against)
+    pair = score.contrasts["many - few"][TASK].all_attempted
+    assert pair.at_look == (difference.mean, difference.interval, difference.checkpoints)
+    assert span(difference.interval, digits_for(pair)) in contrast_summary(
+        ("many", "few"), {TASK: pair}, sized=True
+    )
+
+
+def test_a_question_asked_the_other_way_round_is_turned(score):
+    (difference,) = (asked for asked in score.stopping.questions if asked.against)
+    low, high = difference.interval
+    found = ruling(score.stopping, task=TASK, arm="few", against="many").mean_of("few")
+    assert found == (-difference.mean, (-high, -low), difference.checkpoints)
+
+
+def test_intervals_of_a_fixed_number_are_named_so_and_the_rules_interval_stands_beside_the_grade(score):
+    tables = {table.label: table for table in all_tables(score)}
+    (row, *_) = tables["grades"].records()
+    assert "normal mixture 95%" not in row
+    assert row["by the stopping rule"] == span(score.stopping.questions[0].interval, 2)
+    for label in ("grades", "effects", "arms"):
+        assert "of a fixed number of checkpoints, not adjusted for looking" in tables[label].caption
+    assert "by the stopping rule" in tables["arms"].heads
+
+
+def test_verdicts_by_the_rule_are_not_called_corrected(score):
+    assert corrected(score).startswith("Verdicts are by the stopping rule")
+    assert "Verdicts are corrected" not in corrected(score)
+
+
+def test_predictions_of_a_study_that_stops_say_what_they_were_judged_on(tmp_path):
+    predicted = """
+[[predictions]]
+name = "up"
+task = "linear_quadratic"
+arm = "few"
+figure = "mean"
+falsified_below = 0.0
+"""
+    study = stopped.write(tmp_path / "study", stopped.AUTHORED + predicted)
+    found = score_ledger(study, permutations=50)
+    (table,) = (table for table in all_tables(found) if table.label == "predictions")
+    assert table.records()[0]["answer"] == "held (fixed n)"
+    assert "judged on the interval of a fixed number of checkpoints (fixed n)" in table.caption
+    assert "judged on the interval of a fixed number" in render(gather(study, permutations=50)).html
+
+
+def test_a_planned_stop_is_no_deviation(study):
+    material = gather(study, permutations=50)
+    found, page = record(material), render(material).html
+    assert found.deviations == []
+    assert found.forks == found.registered_forks == 11 * 3 * 3
+    assert found.stopped == "stopped as registered; 27 forks were not needed"
+    assert "stopped as registered; 27 forks were not needed" in page[: page.index("</header>")]
+
+
+def test_an_index_shows_the_interval_that_the_grade_rests_on(study, tmp_path):
+    line = index_line(gather(study, permutations=50), tmp_path / "one.html", index=tmp_path / "index.html")
+    (asked,) = (verdict for verdict in line.verdicts if verdict.arm == "few")
+    (found,) = compared([line])
+    assert found.table.records()[0]["95%"] == span(asked.graded.interval, asked.graded.digits)
+    assert found.table.strips[0].student_t == asked.graded.interval
+    assert asked.graded.checkpoints == 8
 
 
 def test_a_study_under_way_says_how_far_it_has_come(study, tmp_path):

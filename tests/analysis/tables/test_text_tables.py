@@ -11,6 +11,7 @@ from worldfork.analysis.present.page import gather
 from worldfork.analysis.present.table import Table
 from worldfork.analysis.present.tables.design import doses
 from worldfork.analysis.present.tables.paper import beside_paper, stated
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read import open_ledger
 from worldfork.analysis.score import Prediction, Rules, score, score_ledger
 from worldfork.ledger.pretraining import Seed
@@ -125,6 +126,22 @@ def test_a_verdict_is_shown_with_what_it_rests_on(made):
     assert "swapped" in drift["useful"]
     places = [dict(zip(by_label["position"].heads, row, strict=True)) for row in by_label["position"].rows]
     assert {row["AUC at one (direction, k)"] for row in places if row["Trigger"] == "drift"} <= {".500", "–"}
+
+
+def test_the_dots_of_a_chart_are_in_the_unit_of_its_mean(made):
+    """Checkpoints weigh alike: their dots have the mean that stands among them."""
+    drawn = {table.label: strip for table in made for strip in table.strips if strip.checkpoints}
+    assert "arms" in drawn
+    for label, strip in drawn.items():
+        assert sum(strip.dots) / len(strip.dots) == pytest.approx(strip.mean), label
+
+
+def test_a_grade_is_defined_by_the_words_of_the_glossary(made):
+    (grades,) = (table for table in made if table.label == "grades")
+    for word in ("resolved", "leaning"):
+        assert TERMS[word][1:] in grades.caption
+    assert "normal mixture 95%" in grades.heads
+    assert "only a study that goes on until it knows needs it" in grades.caption
 
 
 def test_draws_of_an_update_have_a_table_of_their_own():

@@ -11,7 +11,9 @@ from worldfork.analysis.present.text.answers import answer, corrected
 from worldfork.analysis.present.text.arms import contrast_summary
 from worldfork.analysis.present.text.formatting import estimate
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.score.undefined import Estimands
+from worldfork.analysis.score.predictions import equivalence
+from worldfork.analysis.score.records import PredictionAnswer
+from worldfork.analysis.score.undefined import Estimands, Undefined
 
 
 def score(delta, *, signal=None, checkpoints=8, points=12):
@@ -51,6 +53,34 @@ def test_few_checkpoints_lean_and_say_how_many_more():
     assert (
         "5 checkpoints can not give an exact p below .0625; about 1 more checkpoint would" in said.advice.certainty
     )
+
+
+@pytest.mark.parametrize(("checkpoints", "test"), [(16, "the exact test"), (17, "the sign-flip test")])
+def test_a_test_is_called_exact_only_where_every_pattern_of_signs_is_listed(checkpoints, test):
+    said = only(score(lambda c, k: 5.0 + (c % 3) + k % 2, checkpoints=checkpoints))
+    assert said.advice.certainty.startswith(f"Resolved: {test} gives p <.001")
+
+
+def test_a_registered_equivalence_that_was_met_is_the_verdict():
+    scored = score(lambda c, k: 0.1 * ((-1) ** c))
+    ((figures,),) = [list(arm.tasks.values()) for arm in scored.arms.values()]
+    tested = equivalence(np.array([0.1, -0.1] * 4), margin=2.2)
+    predicted = PredictionAnswer(
+        **dict.fromkeys(("between", "falsified_below", "falsified_above", "against", "premise", "premise_value")),
+        name="nothing-to-lose",
+        figure="mean",
+        equivalence=tested,
+        value=0.0,
+        interval=Undefined("not asked"),
+        answer="held",
+    )
+    assert answer(figures).word == "Not resolved"
+    said = answer(dataclasses.replace(figures, predictions=(predicted,)))
+    assert (said.word, said.equivalent) == ("Equivalent to not updating within ±2.2", 2.2)
+    assert said.advice.what == "Updating or not makes no difference that counts."
+    assert "reject (p <.001) that the mean lies outside the registered ±2.2" in said.advice.certainty
+    unmet = dataclasses.replace(predicted, answer="unresolved")
+    assert answer(dataclasses.replace(figures, predictions=(unmet,))).word == "Not resolved"
 
 
 def test_one_checkpoint_has_no_verdict():

@@ -165,6 +165,35 @@ def test_prices_are_told_in_order_each_with_the_interval_that_there_is(task, ran
     assert value.price_words(priced(task, ("never", None))) == "Never updating is best at any price of an update."
 
 
+def test_what_is_best_in_hindsight_is_told_only_where_a_trigger_beats_chance(task):
+    named = priced(task, ("noise", 3.0), ("never", None))
+    figures = {
+        name: dataclasses.replace(figures, passes_control=False)
+        for name, figures in task.triggers.all_attempted.items()
+    }
+    nothing = dataclasses.replace(named, triggers=dataclasses.replace(named.triggers, all_attempted=figures))
+    assert value.price_words(named) != ""
+    assert value.price_words(nothing) == ""
+    fixed = dataclasses.replace(nothing, prices=priced(task, ("always", 12.0), ("never", None)).prices)
+    assert "always updating up to 12.0" in value.price_words(fixed)
+
+
+def test_a_price_below_0_is_no_price(task):
+    worth = BreakEven(price=-466.9, interval=Interval(-500.0, -430.0))
+    prices = task.prices
+    triggers = {
+        name: dataclasses.replace(even, over_never=worth, over_always=worth)
+        for name, even in prices.triggers.items()
+    }
+    losing = dataclasses.replace(task, prices=dataclasses.replace(prices, always=worth, triggers=triggers))
+    always, first, *_ = tables.prices({("", ""): losing}).records()
+    assert always["over never up to"] == "does not pay"
+    assert (first["over never up to"], first["over always from"]) == ("does not pay", "any price")
+    assert "466.9" in first["over always from"].note
+    assert not tables.pays_at_a_price(losing)
+    assert tables.pays_at_a_price(task)
+
+
 def test_skewness_is_told_with_the_corrected_interval_where_it_matters():
     skew = Skew(skewness=-1.9, shortfall=0.07, johnson=Interval(-10.0, 5.0), words="It covers about 88%.")
     assert value.skew_words(skew, 1) == "It covers about 88%. Corrected for skewness (Johnson): [-10.0, +5.0]."
@@ -184,8 +213,10 @@ def test_tables_have_the_figures_of_the_record(task):
     alone = {("cartpole", ""): task}
     curve = tables.curve(alone).records()
     places = [*task.curves.level.points, *task.curves.halves, *task.curves.hold_share.points]
-    assert [row["forks"] for row in curve] == [str(place.forks) for place in places]
     assert [row["mean dR"] for row in curve] == [f"{place.mean:+,.1f}" for place in places]
+    for kind in ("drift", "r_hold"):  # each fork once, though both halves of its episodes place it
+        forks = [float(row["forks"]) for row in curve if row["Where"].startswith(kind)]
+        assert sum(forks) == len(task.evidence.forks)
     trials = {row["Rule"]: row for row in tables.trials(alone).records()}
     assert trials["1 trial"]["mean dR"].startswith(f"{task.trials.by_episodes['1'].mean:+.1f} [")
     assert trials["oracle"]["mean dR"] == f"{task.trials.oracle:+.1f}"

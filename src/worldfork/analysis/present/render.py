@@ -10,9 +10,9 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from worldfork.analysis.present.strips import Axis, Strip, axis_of
+from worldfork.analysis.present.strips import EDGE, Axis, Strip, axis_of
 from worldfork.analysis.present.table import Block, Cell, Column, Heading, Paragraph, Table
 from worldfork.analysis.present.text.formatting import defined, minus
 from worldfork.analysis.present.text.terms import TERMS
@@ -148,25 +148,13 @@ def _explained(shown: str, note: str) -> str:
 
 def strip(axis: Axis, drawn: Strip) -> str:
     """Return places on a line, in per cent of its width: a chart without a script. The numbers stand beside it."""
-    mean = defined(drawn.mean)
-    parts = [_mark("zero", axis, 0.0)]
+    parts = [_mark("zero", axis, 0.0), *(f'<i class="fold" style="left:{fold:.2f}%"></i>' for fold in axis.folds)]
     if interval := defined(drawn.chance_interval):
         parts += [_bar("band", axis, interval), _mark("chance", axis, defined(drawn.chance))]
-    if mean is not None and axis.beyond(mean):
-        parts.append(
-            _mark(
-                "arrow",
-                axis,
-                mean,
-                "\N{BLACK LEFT-POINTING TRIANGLE}" if mean < 0 else "\N{BLACK RIGHT-POINTING TRIANGLE}",
-            )
-        )
-    else:
-        parts += [_bar("thin", axis, defined(drawn.student_t)), _bar("thick", axis, defined(drawn.bootstrap))]
-        parts += [_mark("checkpoint", axis, value) for value in drawn.dots if not axis.beyond(value)]
-        forecast = defined(drawn.forecast)
-        parts.append("" if forecast is None or axis.beyond(forecast) else _mark("forecast", axis, forecast))
-        parts.append(_mark(f"mean {drawn.kind}".strip(), axis, mean))
+    parts += [_bar("thin", axis, defined(drawn.student_t)), _bar("thick", axis, defined(drawn.bootstrap))]
+    parts += [_mark("checkpoint", axis, value) for value in drawn.dots]
+    parts += [_mark("forecast", axis, None if drawn.forecast is None else defined(drawn.forecast))]
+    parts += [_mark(f"mean {drawn.kind}".strip(), axis, defined(drawn.mean))]
     return f'<span class="strip{" tall" if drawn.checkpoints else ""}" aria-hidden="true">{"".join(parts)}</span>'
 
 
@@ -185,10 +173,18 @@ def place(axis: Axis, low: float, high: float) -> str:
 
 
 def axis_line(axis: Axis) -> str:
-    """Return the labelled ticks of a line."""
-    named = [(tick, "minor" if axis.minor(tick) else "", minus(f"{tick:,.10g}")) for tick in axis.ticks]
-    ticks = [f'<b{_class(name)} style="left:{axis.at(tick):.2f}%">{text}</b>' for tick, name, text in named]
-    return f'<span class="strip ticks" aria-hidden="true">{"".join(ticks)}</span>'
+    """Return the labelled ticks of a line; labels at its ends do not stick out."""
+    texts = {tick: minus(f"{tick:,.10g}") for tick in axis.labelled}
+    ticks = []
+    for tick, text in texts.items():
+        place, minor = axis.at(tick), "minor" if axis.minor(tick) else ""
+        end = "first" if place < EDGE else "last" if place > 100 - EDGE else ""
+        ticks.append(f'<b{_class(f"{minor} {end}".strip())} style="left:{place:.2f}%">{text}</b>')
+    long = " long" if max(map(len, texts.values())) > LONG_LABEL else ""
+    return f'<span class="strip ticks{long}" aria-hidden="true">{"".join(ticks)}</span>'
+
+
+LONG_LABEL: Final = 4  # characters of a tick that take more room than most
 
 
 def _class(names: str) -> str:

@@ -179,10 +179,12 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     yield from value_words(score)
     if verdict.triggers:
         yield Paragraph(f"{verdict.triggers} {verdict.not_beaten}".rstrip())
+    by_rule = score.judgement.asked is not None
+    interval = "The interval of the stopping rule at its last look;" if by_rule else "Student-t 95% over"
+    skewed = "" if by_rule else skew_words(attempted.skew, digits_for(attempted))
     yield Paragraph(
-        f"Student-t 95% over {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
-        f"{plural(attempted.forks, 'fork')} attempted. {verdict.helped_words}. "
-        f"{skew_words(attempted.skew, digits_for(attempted))}".rstrip(),
+        f"{interval} {plural(attempted.clusters, 'checkpoint')}, {plural(attempted.cells, 'cell')}, "
+        f"{plural(attempted.forks, 'fork')} attempted. {verdict.helped_words}. {skewed}".rstrip(),
         faint=True,
     )
     points = int(score.evidence.forks.prefork.k.max())
@@ -251,6 +253,9 @@ def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
         faint=True,
     )
     yield Paragraph(forecast_words(deployed))
+    order = deployments.orders(alone).without("Task")
+    if order.rows:
+        yield dataclasses.replace(order, caption=deployments.ORDERS)
 
 
 def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Iterator[Block]:

@@ -14,8 +14,8 @@ from worldfork.analysis.score.effects import estimate
 from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
 from worldfork.analysis.score.rankings import correlation, spearman
 from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.stopping import NOT_RULED, Ruling, StoppingScore, ruling
-from worldfork.analysis.score.undefined import Estimands, Figure, Undefined, finite
+from worldfork.analysis.score.stopping import NOT_RULED, MeanAtLook, Ruling, StoppingScore, ruling
+from worldfork.analysis.score.undefined import INTERNAL, Estimands, Figure, Undefined, finite
 from worldfork.analysis.score.verdicts import (
     Grade,
     grade_together,
@@ -53,6 +53,8 @@ class Contrast(PairedDifference):
     adjusted_student_t: Figure
     adjusted_sign_flip: Figure
     more_checkpoints: int | Undefined  # that would resolve it, were mean and spread to stay
+    # Of a question of [stopping]: what the grade rests on.
+    at_look: MeanAtLook | None = dataclasses.field(default=None, metadata=INTERNAL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,9 +90,9 @@ def contrast_all(
     of_attempted, of_retained = grade_contrasts(attempted), grade_contrasts(retained)
     for key, found in of_attempted.items():
         first, _, second = key[0].partition(" - ")
-        of_attempted[key] = _ruled(found, ruling(stopping, task=key[1], arm=first, against=second))
+        of_attempted[key] = _ruled(found, ruling(stopping, task=key[1], arm=first, against=second), first)
     if stopping is not None:  # questions are about all attempted forks
-        of_retained = {key: _ruled(found, NOT_RULED) for key, found in of_retained.items()}
+        of_retained = {key: _ruled(found, NOT_RULED, "") for key, found in of_retained.items()}
     return {
         pair: {
             task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
@@ -100,11 +102,13 @@ def contrast_all(
     }
 
 
-def _ruled(compared: Contrast | Undefined, found: Ruling | None) -> Contrast | Undefined:
-    """Return the difference of two arms as [stopping] grades it; unchanged in a study without it."""
+def _ruled(compared: Contrast | Undefined, found: Ruling | None, first: str) -> Contrast | Undefined:
+    """Return `first` less another arm as [stopping] grades it; unchanged in a study without it."""
     if found is None or isinstance(compared, Undefined):
         return compared
-    return dataclasses.replace(compared, grade=found.grade, more_checkpoints=found.more_checkpoints)
+    return dataclasses.replace(
+        compared, grade=found.grade, more_checkpoints=found.more_checkpoints, at_look=found.mean_of(first)
+    )
 
 
 def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference | Undefined:

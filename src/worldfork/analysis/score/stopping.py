@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from worldfork.analysis.score.undefined import Interval, Undefined
+from worldfork.analysis.score.undefined import Bounds, Interval, Undefined
 from worldfork.analysis.score.verdicts import Grade, Judgement, LookFigures, QuestionAnswer
 from worldfork.errors import WorldforkError
 from worldfork.ledger.looks import QuestionAtLook, Rows, checkpoints_of, first_difference, follow, outcome
@@ -46,6 +46,14 @@ class StoppingScore:
     questions: tuple[QuestionAnswer, ...]  # those that were looked at, as registered
 
 
+class MeanAtLook(NamedTuple):
+    """The mean of a question at the look that answered it, or else at the last one."""
+
+    mean: float
+    interval: Bounds  # holds at all looks together
+    checkpoints: int
+
+
 class Ruling(NamedTuple):
     """Verdict and grade of a mean by [stopping], and the question that was asked of it, if any."""
 
@@ -57,6 +65,16 @@ class Ruling(NamedTuple):
     def more_checkpoints(self) -> int | Undefined:
         """Checkpoints that would resolve it: none where it is, and as many as the rule says where it is not."""
         return 0 if self.grade == "resolved" else BY_RULE
+
+    def mean_of(self, arm: str) -> MeanAtLook | None:
+        """Return the mean that was asked for, as one of `arm` or of its difference from the other arm."""
+        asked = self.asked
+        if asked is None:
+            return None
+        if asked.arm == arm or isinstance(asked.interval, Undefined):
+            return MeanAtLook(asked.mean if asked.arm == arm else -asked.mean, asked.interval, asked.checkpoints)
+        low, high = asked.interval
+        return MeanAtLook(-asked.mean, Interval(-high, -low), asked.checkpoints)
 
 
 NOT_RULED: Final = Ruling(None, NOT_ASKED, None)

@@ -164,8 +164,11 @@ def judge_means(effects: Mapping[Place, Effect], family: Family, *, seed: int) -
 def grade_of(
     values: Float[np.ndarray, "clusters"], *, adjusted_student_p: Figure, adjusted_sign_flip_p: Figure
 ) -> Grade | Undefined:
-    """Return the grade of a mean: resolved, leaning or unresolved. Both p values come adjusted over the registered
-    family."""
+    """Return the grade of a mean: resolved, leaning or unresolved.
+
+    The interval is not adjusted; both p values come adjusted over the registered family. A mean leans where the
+    interval excludes 0 and not both p values are below .05.
+    """
     interval = difference_t(values)
     if isinstance(interval, Undefined):
         return interval

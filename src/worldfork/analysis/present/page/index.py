@@ -1,6 +1,7 @@
 """A page over many studies: a line for each, to find and to sort, and what is resolved, task by task."""
 
 import dataclasses
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,16 +17,20 @@ from worldfork.analysis.present.table import Cell, Table
 from worldfork.analysis.present.text.answers import MANY, VERBS, Answer, read_as
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs
 from worldfork.analysis.present.text.deployments import followed_answer
-from worldfork.analysis.present.text.formatting import digits_for, number, percent, span
-from worldfork.analysis.score.effects import Effect
+from worldfork.analysis.present.text.formatting import number, percent, span
+from worldfork.analysis.present.text.stopping import GradedMean, graded_mean
+from worldfork.analysis.present.text.terms import TERMS
+from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.undefined import Figure, Undefined
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import is_archive, nearest_study
 from worldfork.ledger.recorded import is_recorded
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root
+from worldfork.progress import Notify, ignore
 
 SUREST: Final = ("resolved", "leaning")
+EARLIER: Final = "-earlier"  # how the name of a study ends that was run again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +41,9 @@ class Verdict:
     arm: str  # as readers know it; empty where there is one
     name: str
     answer: Answer
-    effect: Effect  # over all attempted forks
+    graded: GradedMean  # over all attempted forks
+    checkpoints: int
+    forks: str  # digest of what they are and what they returned: studies may share them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +63,16 @@ class Line:
     def many(self) -> bool:
         """True where verdicts are counted, and listed where a reader asks."""
         return len(self.verdicts) > MANY
+
+    @property
+    def checkpoints(self) -> int:
+        """Checkpoints of the task that has most."""
+        return max((verdict.checkpoints for verdict in self.verdicts), default=0)
+
+    @property
+    def place(self) -> tuple[bool, int, str]:
+        """Key that puts the study with most checkpoints first, and one that was run again last."""
+        return self.name.endswith(EARLIER), -self.checkpoints, self.name
 
     @property
     def tasks(self) -> list[str]:
@@ -99,30 +116,43 @@ class Comparison:
     rows: Sequence[tuple[Line, Verdict]]  # that are resolved, the largest first
     others: Sequence[tuple[Line, Verdict]]  # leaning or not resolved
 
+    def _named(self, line: Line, verdict: Verdict) -> str:
+        """Return the arm; where an earlier row is about the very same forks, with the study of that row."""
+        arm = verdict.arm if verdict.arm != line.name else ""
+        first = next(other.name for other, shown in self.rows if shown.forks == verdict.forks)
+        return arm if first == line.name else f"{arm} (same forks as {first})".lstrip()
+
     @property
     def table(self) -> Table:
         """Those that are resolved, on one line; each leads to the page of its study."""
+        by_rule = any(verdict.graded.by_rule for _, verdict in self.rows)
         return Table.of(
             self.task,
-            f"{self.task}: {len(self.rows)} resolved. Dot and line: mean dR with its Student-t 95% interval over "
-            "checkpoints.",
+            f"{self.task}: {len(self.rows)} resolved. Dot and line: mean dR with the 95% interval over checkpoints "
+            f"that resolved it: Student-t{', of a study that stops that of its rule' if by_rule else ''}.",
             ("study", "arm"),
             [
                 (
-                    (Cell(line.name, link=quote(line.address)), verdict.arm if verdict.arm != line.name else ""),
+                    (Cell(line.name, link=quote(line.address)), self._named(line, verdict)),
                     verdict,
-                    digits_for(verdict.effect),
+                    verdict.graded.digits,
                 )
                 for line, verdict in self.rows
             ],
             [
-                ("mean dR", lambda verdict, digits: number(verdict.effect.mean, digits)),
-                ("Student-t 95%", lambda verdict, digits: span(verdict.effect.student_t, digits)),
+                ("mean dR", lambda verdict, digits: number(verdict.graded.mean, digits)),
+                ("95%", lambda verdict, digits: span(verdict.graded.interval, digits)),
                 ("of frozen", lambda verdict, _: _share(verdict.answer.scale.of_frozen)),
-                ("checkpoints", lambda verdict, _: str(verdict.effect.clusters)),
+                ("checkpoints", lambda verdict, _: str(verdict.graded.checkpoints)),
             ],
-            strip=lambda verdict: Strip(mean=verdict.effect.mean, student_t=verdict.effect.student_t),
+            strip=lambda verdict: Strip(mean=verdict.graded.mean, student_t=verdict.graded.interval),
         )
+
+
+def _digest(forks: Forks) -> str:
+    """Return a digest of what both branches of every fork returned, with every digit, in whatever order."""
+    pairs = zip(forks.outcomes.r_hold.tolist(), forks.outcomes.r_update.tolist(), strict=True)
+    return hashlib.sha256(repr(sorted(pairs)).encode()).hexdigest()
 
 
 def _share(share: Figure) -> str:
@@ -146,7 +176,9 @@ def index_line(material: Material, page: Path, *, index: Path, name: str = "") -
                 arm=part.label if part.several else "",
                 name=part.name,
                 answer=part.answer,
-                effect=part.score.effect.all_attempted,
+                graded=graded_mean(part.score),
+                checkpoints=part.score.effect.all_attempted.clusters,
+                forks=_digest(part.score.evidence.forks),
             )
             for part in sorted(shown, key=lambda part: order.index(part.task))
         ],
@@ -160,13 +192,18 @@ def index_line(material: Material, page: Path, *, index: Path, name: str = "") -
     )
 
 
-def write_index(ledgers: Sequence[Path], index: Path, read: Callable[[Path], Material]) -> Page:
+def write_index(
+    ledgers: Sequence[Path], index: Path, read: Callable[[Path], Material], *, notify: Notify = ignore
+) -> Page:
     """Write a page for each ledger, and beside them the index that links them.
+
+    A ledger that can not be read is named in an error when the others are written.
 
     Args:
         ledgers: studies or flat tables; their names become those of the pages.
         index: where the index goes.
         read: reads and scores a ledger.
+        notify: is told of each page that was written.
     """
     names = [page_name(ledger) for ledger in ledgers]
     if repeated := sorted({name for name in names if names.count(name) > 1 or name == index.stem}):
@@ -177,16 +214,29 @@ def write_index(ledgers: Sequence[Path], index: Path, read: Callable[[Path], Mat
     for ledger in ledgers:
         if is_recorded(ledger):
             continue
+        if (ledger.is_file() and is_archive(ledger)) or (ledger / "registration.json").is_file():
+            continue  # a study, whether or not it can be read
         if ledger.is_dir() or is_archive(ledger):
             Study(ledger).registered()
         elif not ledger.is_file():
             raise WorldforkError(f"There is no `{ledger}`: name studies, or flat tables.{nearest_study(ledger)}")
-    lines = []
-    for name, ledger in zip(names, ledgers, strict=True):
-        material, place = read(ledger), index.parent / f"{name}.html"
+    lines, unread = [], []
+    for count, (name, ledger) in enumerate(zip(names, ledgers, strict=True), start=1):
+        place = index.parent / f"{name}.html"
+        try:
+            material = read(ledger)
+        except WorldforkError as error:
+            unread.append(f"`{ledger}` has no page: {error}")
+            notify(f"{count} of {len(names)}: {unread[-1]}")
+            continue
         render(material, index=index.name).save(place)
         lines.append(index_line(material, place, index=index, name=name))
-    return render_index(lines).save(index)
+        notify(f"{count} of {len(names)}: {place}")
+    page = render_index(lines).save(index) if lines else None
+    if page is None or unread:
+        written = f" {index} has the other {len(lines)}." if lines else " Nothing was written."
+        raise WorldforkError(" ".join(unread) + written)
+    return page
 
 
 def compared(lines: Sequence[Line]) -> list[Comparison]:
@@ -202,13 +252,13 @@ def compared(lines: Sequence[Line]) -> list[Comparison]:
 
 
 def _mean(verdict: Verdict) -> float:
-    mean = verdict.effect.mean
+    mean = verdict.graded.mean
     return mean if isinstance(mean, float) else 0.0
 
 
 def render_index(lines: Sequence[Line]) -> Page:
-    """Return the index."""
-    program = script("index.js")
+    """Return the index; studies with most checkpoints first."""
+    program, lines = script("index.js"), sorted(lines, key=lambda line: line.place)
     text = (
         environment()
         .get_template("index.html")
@@ -219,6 +269,7 @@ def render_index(lines: Sequence[Line]) -> Page:
             style=style(),
             script=program,
             policy=policy(program),
+            terms=TERMS,
         )
     )
     return Page(text)

@@ -35,8 +35,8 @@ from worldfork.analysis.present.page.videos import replay_command, videos
 from worldfork.analysis.present.summary import sweeps
 from worldfork.analysis.present.table import Block, Paragraph, Table
 from worldfork.analysis.present.tables import design, effects
+from worldfork.analysis.present.tables.deployments import ORDERS, orders
 from worldfork.analysis.present.tables.deployments import deployments as followed_policies
-from worldfork.analysis.present.tables.deployments import orders
 from worldfork.analysis.present.text import value
 from worldfork.analysis.present.text.answers import corrected, predictions_answered, read_as
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs, why_compared
@@ -154,13 +154,14 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             predictions=tables.without_lone_arm(effects.predictions(scores)),
             arms=_compared(score),
             headlines=contrast_headlines(summarise_pairs(score)),
-            over_tasks=effects.over_tasks(score),
             gate=design.gate(seeds),
             figures=tables.all_tables(score, seeds=seeds),
             read_as=read_as(score),
             corrected=corrected(score),
             stopping=_stopping(score),
-            predicted=predictions_answered([answer for part in parts for answer in part.score.predictions]),
+            predicted=predictions_answered(
+                [answer for part in parts for answer in part.score.predictions], stopped=score.stopping is not None
+            ),
             triggers=triggers_everywhere({part.name: part.score for part in parts}),
             record=provenance,
             undefined=_by_reason(material),
@@ -186,8 +187,9 @@ def _followed(task: str, deployed: TaskDeployment) -> Mapping[str, object]:
     alone = {task: deployed}
     caption = (
         "Each policy less never: the difference of the mean return of an episode, on the cells both have. Line: "
-        "Student-t 95%; dots: checkpoints; diamond: what the one-step ledger says of it; arrow: beyond the axis; "
-        f"updates: of one deployment. Grades are corrected over {plural(deployed.family, 'comparison')} (Holm)."
+        "Student-t 95%; dots: checkpoints; diamond: what the one-step ledger says of it; beyond a double line the "
+        "scale is coarser; updates: of one deployment. Grades are corrected over "
+        f"{plural(deployed.family, 'comparison')} (Holm)."
     )
     if any(outcome.diverged for outcome in deployed.policies.values()):
         caption += " Where deployments diverged, the line is drawn for the others."
@@ -196,7 +198,7 @@ def _followed(task: str, deployed: TaskDeployment) -> Mapping[str, object]:
         "deployed": deployed,
         "answer": followed_answer(task, deployed),
         "table": dataclasses.replace(followed_policies(alone).without("Task").brief(), caption=caption),
-        "orders": orders(alone).without("Task"),
+        "orders": dataclasses.replace(orders(alone).without("Task"), caption=ORDERS),
         "panels": panels(deployed),
     }
 

@@ -17,6 +17,7 @@ import numpy as np
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.streams import read_stream
 from worldfork.analysis.present.text.formatting import defined, digits_for
+from worldfork.analysis.present.text.value import crossing_words
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import natural, partition
 from worldfork.analysis.score.decisions import Decisions
@@ -135,7 +136,7 @@ def _part(
             "slope": defined(fit.slope),
             "interval": defined(fit.slope_interval),
             "intercept": defined(fit.intercept),
-            "crossing": defined(fit.crossing),
+            "crossing": defined(fit.crossing) if crossing_words(score) else None,
         },
     }
 

@@ -16,9 +16,11 @@ from pydantic import Field
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.table import Table
 from worldfork.analysis.present.text.formatting import DASH, unsigned
+from worldfork.analysis.read.study import Rows
 from worldfork.counting import plural
 from worldfork.ledger.cell import departures
 from worldfork.ledger.documents import Amendment, CellRecord, OpenRecord, check, read_json
+from worldfork.ledger.looks import follow
 from worldfork.ledger.pretraining import Seed, read_seeds
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
@@ -49,7 +51,8 @@ class StudyRecord:
     toml: str
     about: str
     forks: int
-    registered_forks: int
+    registered_forks: int  # without those that a study did not need because it stopped
+    stopped: str  # as registered, and how many forks were not needed; empty where none were left out so
     draws: int  # of each update's minibatches, at most
     deviations: Sequence[Deviation]
     failed: Sequence[str]
@@ -87,15 +90,16 @@ def record(material: Material) -> StudyRecord | None:
         return None
     registration = study.registration
     begun = {cell: _cell_record(study, cell) for cell, rows in material.rows.items() if rows}
-    manifests = _manifests(study)
+    manifests, needed = _manifests(study), _needed(study, material.rows)
     return StudyRecord(
         digest=study.registration_digest,
         toml=(study.path / "registration.toml").read_text(encoding="utf-8"),
         about=registration.about,
         forks=sum(map(len, material.rows.values())),
-        registered_forks=sum(registration.arm(cell.arm).stream.decision_points for cell in material.rows),
+        registered_forks=_registered_forks(registration, needed),
+        stopped=_stopped_words(study, material.rows, needed),
         draws=max(len(arm.update_seeds) for arm in registration.arms),
-        deviations=_deviations(study, begun, material.rows),
+        deviations=_deviations(study, begun, {cell: material.rows[cell] for cell in needed}),
         failed=material.table.failed,
         notes=_notes(registration, begun),
         amendments=study.amendments(),
@@ -104,6 +108,27 @@ def record(material: Material) -> StudyRecord | None:
         trained=any(manifest.hardware for manifest in manifests.values()),
         seeds=read_seeds(study),
     )
+
+
+def _needed(study: Study, rows: Rows) -> list[Cell]:
+    """Return the cells that the study has to have; of one that stops, those of the checkpoints it looked at."""
+    if study.registration.stopping is None:
+        return list(rows)
+    due = set(follow(study.registration, rows).due)
+    return [cell for cell, inside in rows.items() if inside or cell in due]
+
+
+def _registered_forks(registration: Registration, cells: Iterable[Cell]) -> int:
+    return sum(registration.arm(cell.arm).stream.decision_points for cell in cells)
+
+
+def _stopped_words(study: Study, rows: Rows, needed: Sequence[Cell]) -> str:
+    """Return that a study stopped as registered, with the forks that it did not need."""
+    if study.registration.stopping is None or not follow(study.registration, rows).ended:
+        return ""
+    left = _registered_forks(study.registration, rows) - _registered_forks(study.registration, needed)
+    unneeded = f"; {plural(left, 'fork')} {'was' if left == 1 else 'were'} not needed" if left else ""
+    return f"stopped as registered{unneeded}"
 
 
 def _cell_record(study: Study, cell: Cell) -> CellRecord:
@@ -179,7 +204,7 @@ def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
 
 
 def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list[str]:
-    """Return settings that change nothing. How long an episode is, the cells say: every task must have begun."""
+    """Return settings without effect here. How long an episode is, the cells say: every task must have begun."""
     units = {cell.task: executed.units for cell, executed in begun.items()}
     if any(task not in units for arm in registration.arms for task in arm.tasks):
         return []

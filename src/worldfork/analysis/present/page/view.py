@@ -17,8 +17,9 @@ from worldfork.analysis.present.table import Paragraph, Table
 from worldfork.analysis.present.tables import OF_TASKS
 from worldfork.analysis.present.tables.effects import KEYS, mean_strip
 from worldfork.analysis.present.tables.triggers import policies
+from worldfork.analysis.present.tables.value import pays_at_a_price
 from worldfork.analysis.present.text.answers import Answer, answer
-from worldfork.analysis.present.text.arms import arm_words, changed, update_words
+from worldfork.analysis.present.text.arms import arm_words, set_apart, update_words
 from worldfork.analysis.present.text.formatting import digits_for
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Estimand
@@ -110,6 +111,11 @@ class Part:
         """Return a table of this task and arm alone, without what a narrow screen leaves out."""
         return OF_TASKS[label]({("", ""): self.score}).without(*KEYS).brief()
 
+    @property
+    def pays_at_a_price(self) -> bool:
+        """True where a table of prices has anything to say."""
+        return pays_at_a_price(self.score)
+
     def rules(self, side: Estimand) -> Table:
         """Return what every rule gains, in groups."""
         table = policies({("", ""): self.score}, side).without(*KEYS)
@@ -117,8 +123,8 @@ class Part:
         count = self.score.effect[side].forks
         caption = (
             f"Return gained per deployment of {plural(episodes, 'episode')}, one after each decision point; "
-            f"n = {count:,} {side.replace('_', ' ')} forks. Line: Student-t 95%; band: chance; arrow: beyond the "
-            "axis."
+            f"n = {count:,} {side.replace('_', ' ')} forks. Line: Student-t 95%; band: chance; beyond a "
+            "double line the scale is coarser."
         )
         return dataclasses.replace(table, caption=caption, grouped=True)
 
@@ -148,7 +154,7 @@ def parts(material: Material) -> list[Part]:
             label=score.label(arm),
             differs=arm_words(registration, arm),
             update=(
-                "; ".join(changed(registration, registration.arms[0].name, arm)) or update_words(registration)
+                set_apart(registration, registration.arms[0].name, arm) or update_words(registration)
                 if registration
                 else ""
             ),

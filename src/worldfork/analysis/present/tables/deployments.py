@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from worldfork.analysis.present.strips import Strip
 from worldfork.analysis.present.table import Column, Table
@@ -171,10 +171,16 @@ def orders(tasks: Tasks) -> Table:
         ],
         [
             ("rank correlation", lambda line, _: with_span(line.correlation, defined(line.bootstrap), 2)),
-            ("error", lambda line, digits: unsigned(line.sized.error, digits) if line.sized else ""),
-            ("missed", lambda line, _: str(line.sized.missed) if line.sized else ""),
+            (
+                "root mean square error",
+                lambda line, digits: unsigned(line.sized.error, digits) if line.sized else "",
+            ),
+            ("policies missed", lambda line, _: str(line.sized.missed) if line.sized else ""),
         ],
     )
+
+
+ORDERS: Final = "How well each forecast orders policies by what they returned, with bootstrap 95% over checkpoints."
 
 
 class _Order(NamedTuple):

@@ -1,7 +1,7 @@
 """Tables about the study itself: seeds and their gate, where the variance lies, what a budget buys, its arms."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from worldfork.analysis.present.strips import Strip
 from worldfork.analysis.present.table import Column, Table
@@ -22,6 +22,7 @@ from worldfork.analysis.present.text.formatting import (
     with_span,
     word,
 )
+from worldfork.analysis.present.text.stopping import FIXED_NUMBER, RULE_INTERVAL, graded_difference
 from worldfork.analysis.score import Score
 from worldfork.analysis.score.contrasts import Contrast, PairedDifference
 from worldfork.analysis.score.result import ArmScore
@@ -162,21 +163,26 @@ def arms(score: Score, estimands: Sequence[Estimand] = ("all_attempted", "retain
         pair, task, contrast = compared
         frozen = score.arms[pair.partition(" - ")[2]].tasks[task].scale.frozen
         times = 100 / frozen if in_per_cent else 1.0
-        dots = [
-            times * value for figure in contrast.by_checkpoint.values() if (value := defined(figure)) is not None
-        ]
-        mean, ends = defined(contrast.mean), defined(contrast.student_t)
+        dots = [value for figure in contrast.by_checkpoint.values() if (value := defined(figure)) is not None]
+        graded = graded_difference(contrast)
+        mean, ends = defined(graded.mean), defined(graded.interval)
         return Strip(
-            mean=contrast.mean if mean is None else times * mean,
+            mean=graded.mean if mean is None else times * mean,
             student_t=None if ends is None else Interval(times * ends.low, times * ends.high),
             checkpoints=[times * dot for dot in dots],
         )
 
+    stopped, line = score.stopping is not None, "Student-t 95%"
+    by_rule: list[tuple[str | Column, Callable[[tuple[str, str, Contrast], int], str]]] = []
+    if stopped:
+        line = "the interval that its grade rests on, or else Student-t 95%"
+        by_rule = [(RULE_INTERVAL, _by_rule)]
     return Table.of(
         "arms",
         "Arms compared: mean dR of each and their difference on the cells both have, with the p of Student-t and "
         "of sign flips; correlations and agreement in sign over the forks both have. Line: the difference"
-        f"{', in per cent of the frozen return' if in_per_cent else ''}, with Student-t 95%; dots: checkpoints.",
+        f"{', in per cent of the frozen return' if in_per_cent else ''}, with {line}; dots: checkpoints."
+        f"{f' {FIXED_NUMBER}' if stopped else ''}",
         ("Arms", "Task", "Forks"),
         [(key, compared, digits_for(compared[2])) for key, compared in pairs],
         [
@@ -188,6 +194,7 @@ def arms(score: Score, estimands: Sequence[Estimand] = ("all_attempted", "retain
             ),
             ("Student-t", lambda compared, digits: span(compared[2].student_t, digits)),
             (Column("p, t and signs", optional=True), lambda compared, _: _both_p(compared[2])),
+            *by_rule,
             ("grade", lambda compared, _: graded(compared[2].grade)),
             (Column("paired forks", optional=True), lambda compared, _: str(compared[2].paired.forks)),
             (Column("Pearson", optional=True), lambda compared, _: number(compared[2].paired.pearson, 3)),
@@ -196,6 +203,11 @@ def arms(score: Score, estimands: Sequence[Estimand] = ("all_attempted", "retain
         ],
         strip=drawn,
     )
+
+
+def _by_rule(compared: tuple[str, str, Contrast], digits: int) -> str:
+    found = graded_difference(compared[2])
+    return with_span(found.mean, found.interval, digits) if found.by_rule else DASH
 
 
 def _both_p(contrast: PairedDifference) -> str:

@@ -21,6 +21,14 @@ from worldfork.analysis.present.text.formatting import (
     without_plus,
     word,
 )
+from worldfork.analysis.present.text.stopping import (
+    FIXED_NUMBER,
+    PREDICTIONS_AS_FIXED,
+    RULE_INTERVAL,
+    graded_mean,
+    stops,
+)
+from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import useful_triggers
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.contraction import Bin
@@ -44,11 +52,17 @@ def overview(scores: Scores) -> Table:
         ("mean dR", lambda score, digits: _mean_and_diverged(score, digits)),
         (
             Column("Student-t 95%", term="Student-t 95%"),
-            lambda score, digits: span(score.effect.all_attempted.student_t, digits),
+            lambda score, digits: span(graded_mean(score).interval, digits),
         ),
         (Column("updating", words=True), lambda score, _: _outcome(score)),
     ]
     caption = "Mean dR of all attempted forks, with its Student-t 95% interval over checkpoints."
+    if any(map(stops, scores.values())):
+        columns[1] = ("95%", columns[1][1])
+        caption = (
+            "Mean dR of all attempted forks with its 95% interval: of a mean that has a grade that of the stopping "
+            "rule, of another Student's t of a fixed number of checkpoints."
+        )
     if any(map(useful_triggers, scores.values())):
         head = Column("useful triggers", term="useful", words=True)
         columns.append((head, lambda score, _: ", ".join(useful_triggers(score))))
@@ -60,7 +74,7 @@ def overview(scores: Scores) -> Table:
 
 
 def _mean_and_diverged(score: TaskScore, digits: int) -> str:
-    mean = number(score.effect.all_attempted.mean, digits)
+    mean = number(graded_mean(score).mean, digits)
     return mean if not (share := _diverged(score)) else f"{mean}{share}"
 
 
@@ -70,9 +84,9 @@ def _outcome(score: TaskScore) -> str:
 
 
 def mean_strip(score: TaskScore) -> Strip:
-    """Return the chart of a mean over all attempted forks, with the mean of every checkpoint."""
-    effect = score.effect.all_attempted
-    return Strip(mean=effect.mean, student_t=effect.student_t, checkpoints=tuple(effect.by_checkpoint.values()))
+    """Return the chart of a mean over all attempted forks as it was graded, with the mean of every checkpoint."""
+    graded, by_checkpoint = graded_mean(score), score.effect.all_attempted.by_checkpoint
+    return Strip(mean=graded.mean, student_t=graded.interval, checkpoints=tuple(by_checkpoint.values()))
 
 
 def means(scores: Scores, estimand: Estimand) -> Table:
@@ -91,7 +105,7 @@ def means(scores: Scores, estimand: Estimand) -> Table:
     table = Table.of(
         "means",
         f"Mean dR, {estimand.replace('_', ' ')} forks (n = {counts}), return per episode. Line: Student-t 95%; "
-        "thick: bootstrap 95%.",
+        f"thick: bootstrap 95%.{_fixed_number(scores)}",
         (*KEYS, "Direction"),
         rows,
         [
@@ -132,7 +146,8 @@ def effects(scores: Scores) -> Table:
     """Return Table 1, with both estimands and both intervals."""
     return Table.of(
         "effects",
-        "Mean dR by task, 95% intervals over checkpoints. Helped, hurt and cells below 0 are of retained forks.",
+        "Mean dR by task, 95% intervals over checkpoints. Helped, hurt and cells below 0 are of retained forks."
+        f"{_fixed_number(scores)}",
         KEYS,
         _tasks(scores),
         [
@@ -150,12 +165,26 @@ def effects(scores: Scores) -> Table:
 
 def grades(scores: Scores) -> Table:
     """Return every mean with its tests over few checkpoints."""
+    stopped = any(map(stops, scores.values()))
+    leave_one_out = "Leave one out: where the end of the interval nearer to 0 lies without one checkpoint."
+    caption = (
+        f"Resolved: {_lower(TERMS['resolved'])} Leaning: {_lower(TERMS['leaning'])} {leave_one_out} "
+        "Normal mixture: an interval that holds at every number of checkpoints at once, by normal theory; only a "
+        "study that goes on until it knows needs it."
+    )
+    at_any_look: tuple[str, Callable[[TaskScore, int], str]] = (
+        "normal mixture 95%",
+        lambda score, digits: span(score.judgement.anytime, digits),
+    )
+    if stopped:
+        caption = (
+            f"The grade rests on the interval by the stopping rule, which holds at all looks together. "
+            f"{FIXED_NUMBER.replace('Student-t:', 'All p and leave one out:')} {leave_one_out}"
+        )
+        at_any_look = (RULE_INTERVAL, _by_rule)
     return Table.of(
         "grades",
-        "What each mean dR over all attempted forks can be held to. A verdict is resolved where the Student-t "
-        "interval excludes 0 and both p values stay below .05 after Holm's adjustment over the registered means; "
-        "leaning where only the interval does. Leave one out: where the end of the interval nearer to 0 lies "
-        "without one checkpoint.",
+        f"What each mean dR over all attempted forks can be held to. {caption}",
         KEYS,
         _tasks(scores),
         [
@@ -166,10 +195,24 @@ def grades(scores: Scores) -> Table:
             ("least p", lambda score, _: rate(score.judgement.least_p)),
             ("adjusted, t / flips", lambda score, _: _adjusted(score.judgement)),
             ("leave one out", lambda score, digits: _leave_one_out(score.judgement, digits)),
-            ("anytime 95%", lambda score, digits: span(score.judgement.anytime, digits)),
+            at_any_look,
             ("checkpoints to resolve", lambda score, _: word(score.judgement.more_checkpoints)),
         ],
     )
+
+
+def _by_rule(score: TaskScore, digits: int) -> str:
+    graded = graded_mean(score)
+    return span(graded.interval if graded.by_rule else None, digits)
+
+
+def _fixed_number(scores: Scores) -> str:
+    """Return that intervals are not adjusted for looking, of a study that stops."""
+    return f" {FIXED_NUMBER}" if any(map(stops, scores.values())) else ""
+
+
+def _lower(sentence: str) -> str:
+    return f"{sentence[0].lower()}{sentence[1:]}"
 
 
 def _bootstrap(effect: Effect, digits: int) -> str:
@@ -345,9 +388,11 @@ def _bin_strip(part: Bin) -> Strip:
 
 def predictions(scores: Scores) -> Table:
     """Return what was predicted beforehand, and what came."""
+    stopped = any(map(stops, scores.values()))
     return Table.of(
         "predictions",
-        "Registered predictions. Where the premise does not hold, nothing was tested.",
+        "Registered predictions. Where the premise does not hold, nothing was tested."
+        f"{f' {PREDICTIONS_AS_FIXED}' if stopped else ''}",
         (*KEYS, "Prediction"),
         [
             ((*key, prediction.name), prediction, _digits(score))
@@ -361,7 +406,7 @@ def predictions(scores: Scores) -> Table:
                 lambda prediction, digits: span(prediction.interval, predicted_digits(prediction, digits)),
             ),
             (Column("premise", optional=True), lambda prediction, digits: _premise(prediction, digits)),
-            ("answer", lambda prediction, _: _answered(prediction)),
+            ("answer", lambda prediction, _: _answered(prediction, stopped=stopped)),
             (
                 Column("registered", words=True, optional=True),
                 lambda prediction, digits: _registered(prediction, digits),
@@ -397,14 +442,12 @@ def _equivalence(prediction: PredictionAnswer, digits: int) -> str:
     return "" if tested is None else f"{tested.answer}, p {rate(tested.p)}, 90% {span(tested.interval, digits)}"
 
 
-def _answered(prediction: PredictionAnswer) -> str:
+def _answered(prediction: PredictionAnswer, *, stopped: bool) -> str:
     """Return the answer, or why a prediction that compares arms has none where one of them was left out."""
     value = prediction.value
-    return (
-        value.why
-        if isinstance(value, Undefined) and value.why.endswith("is not scored here")
-        else prediction.answer
-    )
+    if isinstance(value, Undefined) and value.why.endswith("is not scored here"):
+        return value.why
+    return f"{prediction.answer} (fixed n)" if stopped and prediction.answer != "not tested" else prediction.answer
 
 
 def _premise(prediction: PredictionAnswer, digits: int) -> str:

@@ -18,7 +18,7 @@ from worldfork.analysis.present.text.formatting import (
     unsigned,
     with_span,
 )
-from worldfork.analysis.present.text.value import level_words, place_words, price
+from worldfork.analysis.present.text.value import DOES_NOT_PAY, level_words, place_words, price_from_0
 from worldfork.analysis.score.curves import CurvePoint
 from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.records import TaskScore
@@ -77,36 +77,38 @@ def curve(scores: Scores) -> Table:
     return Table.of(
         "curve",
         "Mean dR along the drift level, in either half of it, and by r_hold over the checkpoint's clean return "
-        "(half of a fork's episodes place it, the others value it), all attempted forks, mean over checkpoints. "
-        "Alone: Student-t 95%, for this place alone. Band: 95% for all places of a curve at once.",
+        "(half of a fork's episodes place it, the others value it, then the other way round; where both agree it "
+        "counts once, else one half at either place), all attempted forks, mean over checkpoints. Line and band: "
+        "95% for all places of a curve at once. Thick: Student-t 95% of a place alone.",
         (*KEYS, "Where"),
         [
-            ((*key, where), point, digits_for(score.effect.all_attempted))
+            ((*key, where), (point, forks), digits_for(score.effect.all_attempted))
             for key, score in scores.items()
-            for where, point in _places(score)
+            for where, point, forks in _places(score)
         ],
         [
-            ("forks", lambda point, _: str(point.forks)),
-            (Column("checkpoints", optional=True), lambda point, _: str(point.checkpoints)),
-            ("mean dR", lambda point, digits: number(point.mean, digits)),
-            (Column("alone", optional=True), lambda point, digits: span(point.student_t, digits)),
-            ("band", lambda point, digits: span(point.band, digits)),
+            ("forks", lambda here, _: f"{here[1]:g}"),
+            (Column("checkpoints", optional=True), lambda here, _: str(here[0].checkpoints)),
+            ("mean dR", lambda here, digits: number(here[0].mean, digits)),
+            (Column("Student-t 95%, alone", optional=True), lambda here, digits: span(here[0].student_t, digits)),
+            ("band", lambda here, digits: span(here[0].band, digits)),
         ],
-        strip=lambda point: Strip(mean=point.mean, student_t=point.band, bootstrap=point.student_t),
+        strip=lambda here: Strip(mean=here[0].mean, student_t=here[0].band, bootstrap=here[0].student_t),
     )
 
 
-def _places(score: TaskScore) -> Iterator[tuple[str, CurvePoint]]:
-    """Yield every place of the curves with its name."""
+def _places(score: TaskScore) -> Iterator[tuple[str, CurvePoint, float]]:
+    """Yield every place of the curves with its name and its forks, each of which is one fork in all."""
     shown = score.curves
     levels = defined(shown.level)
     for point in levels.points if levels else ():
-        yield f"drift {level_words(point.low, point.high)}", point
+        yield f"drift {level_words(point.low, point.high)}", point, point.forks
     for point in defined(shown.halves) or ():
-        yield f"half: drift {level_words(point.low, point.high)}", point
+        yield f"half: drift {level_words(point.low, point.high)}", point, point.forks
     shares = defined(shown.hold_share)
     for point in shares.points if shares else ():
-        yield f"r_hold / clean {place_words(point.low, point.high)}", point
+        # The record counts a fork for each half of its episodes that places it.
+        yield f"r_hold / clean {place_words(point.low, point.high)}", point, point.forks / 2
 
 
 def trials(scores: Scores) -> Table:
@@ -165,7 +167,7 @@ def _trial(trial: Trial, digits: int) -> tuple[str, ...]:
         rate(trial.kept, 2),
         estimate(trial, digits),
         estimate(trial.over_better, digits),
-        price(trial.break_even, digits),
+        price_from_0(trial.break_even, digits, below=DOES_NOT_PAY),
     )
 
 
@@ -181,12 +183,13 @@ def prices(scores: Scores) -> Table:
         "Prices of an update, in return of an episode, before any price that is registered: up to which a policy "
         "is worth more than never, from which it is worth more than always, and at which it is worth the most of "
         "never, always and the candidates, in hindsight, with thresholds fitted at no price. The interval holds "
-        "every price at which the paired t test does not tell the two apart (Fieller).",
+        "every price at which the paired t test does not tell the two apart (Fieller). Dot and line: over never; "
+        "diamond: over always. A price below 0 does not pay over never, and over always it is any price.",
         (*KEYS, "Policy"),
         rows,
         [
-            ("over never up to", lambda prices, digits: _price(prices[0], digits)),
-            ("over always from", lambda prices, digits: _price(prices[1], digits)),
+            ("over never up to", lambda prices, digits: _price(prices[0], digits, below=DOES_NOT_PAY)),
+            ("over always from", lambda prices, digits: _price(prices[1], digits, below="any price")),
             ("best at", lambda prices, digits: _range(prices[2], digits)),
         ],
         strip=lambda prices: Strip(
@@ -211,8 +214,13 @@ def _prices(score: TaskScore) -> Iterator[tuple[str, _Prices]]:
     yield "never", (None, None, best.get("never"))
 
 
-def _price(even: BreakEven | None, digits: int) -> str:
-    return DASH if even is None else price(even, digits)
+def pays_at_a_price(score: TaskScore) -> bool:
+    """Return whether some policy is worth more than never at a price of an update from 0 up."""
+    return any(even and (defined(even.price) or 0.0) > 0 for _, (even, _, _) in _prices(score))
+
+
+def _price(even: BreakEven | None, digits: int, *, below: str) -> str:
+    return DASH if even is None else price_from_0(even, digits, below=below)
 
 
 def _range(part: PriceRange | None, digits: int) -> str:

@@ -11,17 +11,19 @@ from worldfork.analysis.present.text.formatting import (
     digits_for,
     estimate,
     listed,
+    number,
     percent,
     rate,
     unsigned,
 )
-from worldfork.analysis.present.text.stopping import graded_by_rule
+from worldfork.analysis.present.text.stopping import PREDICTIONS_AS_FIXED, graded_by_rule, graded_mean, stops
 from worldfork.analysis.present.text.triggers import candidates, not_beaten, trigger_words, useful_triggers
 from worldfork.analysis.score.deployment_records import Advantage
 from worldfork.analysis.score.effects import Helped, Scale
 from worldfork.analysis.score.intervals import SIGNIFICANT
-from worldfork.analysis.score.records import PredictionAnswer, TaskScore
+from worldfork.analysis.score.records import Equivalence, PredictionAnswer, TaskScore
 from worldfork.analysis.score.result import Score
+from worldfork.analysis.score.sign_flips import ENUMERATED_SIGNS
 from worldfork.analysis.score.triggers import TriggerScore
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.verdicts import Grade, Judgement
@@ -57,6 +59,7 @@ class Answer:
     helped: Helped
     diverged: str  # the share of forks that did, and the mean without them; empty where none did
     advice: Advice
+    equivalent: float | None  # the registered margin within which updating is equivalent to not updating
     triggers: str  # did any candidate know when to update
     not_beaten: str  # which trigger comes nearest to being useful; empty where one is
 
@@ -97,6 +100,7 @@ class Answer:
 
 
 NO_DIFFERENCE: Final = "No difference"
+EQUIVALENT: Final = "Equivalent to not updating within ±{}"
 WORDS: Final = {
     "harmful": "Updating every time hurts",
     "helpful": "Updating every time helps",
@@ -106,18 +110,21 @@ WORDS: Final = {
 
 def answer(score: TaskScore) -> Answer:
     """Return the answer of one task, on all attempted forks."""
-    verdict = defined(score.verdict) or "undecided"
+    verdict, graded, equivalent = defined(score.verdict) or "undecided", graded_mean(score), _equivalent(score)
+    word = WORDS.get(verdict, "Not decided") if equivalent is None else EQUIVALENT.format(f"{equivalent.margin:g}")
     return Answer(
-        word=NO_DIFFERENCE if _changes_nothing(score) else WORDS.get(verdict, "Not decided"),
+        word=NO_DIFFERENCE if _changes_nothing(score) else word,
         verdict=verdict,
         grade=defined(score.judgement.grade),
         ungraded="no interval" if isinstance(score.effect.all_attempted.student_t, Undefined) else "not graded",
-        mean=estimate(score.effect.all_attempted),
+        mean=graded.words,
         scale=score.scale,
-        of=_shares(score.scale),
+        # Shares are of the mean of all checkpoints, which an earlier look did not have.
+        of=_shares(score.scale) if graded.checkpoints == score.effect.all_attempted.clusters else "",
         helped=score.helped,
         diverged=_diverged(score),
         advice=advise(score),
+        equivalent=None if equivalent is None else equivalent.margin,
         triggers=trigger_words(score),
         not_beaten=not_beaten(score),
     )
@@ -128,13 +135,26 @@ def _diverged(score: TaskScore) -> str:
     share = defined(score.forks.diverged_share)
     if not share:
         return ""
-    digits = digits_for(score.effect.all_attempted)
     if share == 1:
         return "; all forks diverged"
-    return (
-        f"; {percent(share, signed=False)} of the forks diverged, and without them it is "
-        f"{estimate(score.effect.retained, digits)}"
-    )
+    digits, kept = digits_for(score.effect.all_attempted), score.effect.retained
+    without = number(kept.mean, digits) if stops(score) else estimate(kept, digits)
+    return f"; {percent(share, signed=False)} of the forks diverged, and without them it is {without}"
+
+
+def _equivalent(score: TaskScore) -> Equivalence | None:
+    """Return the registered equivalence to not updating, where it was met and no effect is known.
+
+    In a study that stops its tests are not adjusted for looking.
+    """
+    if score.verdict != "unresolved" or stops(score):
+        return None
+    met = [
+        prediction.equivalence
+        for prediction in score.predictions
+        if prediction.figure == "mean" and prediction.against is None and prediction.answer == "held"
+    ]
+    return min(filter(None, met), key=lambda tested: tested.margin, default=None)
 
 
 def _changes_nothing(score: TaskScore) -> bool:
@@ -177,6 +197,12 @@ def advise(score: TaskScore) -> Advice:
     if verdict == "helpful":
         always = f"Update at every decision point{' rather than never' if paying else ''}."
         return Advice("always", always if sure else "Rather update than not.", _certainty(score))
+    if (equivalent := _equivalent(score)) is not None:
+        why = (
+            f"Two one-sided tests reject (p {rate(equivalent.p)}) that the mean lies outside the registered "
+            f"±{equivalent.margin:g}."
+        )
+        return Advice("unresolved", "Updating or not makes no difference that counts.", why)
     return Advice("unresolved", "No advice yet.", _certainty(score))
 
 
@@ -225,16 +251,18 @@ def certainty(judged: Judgement | Advantage, checkpoints: int, *, over: str, out
         outlook: what more checkpoints would resolve, as the end of a clause.
     """
     grade, least = defined(judged.grade), 2.0 ** (1 - checkpoints)
-    exact, corrected_over = rate(judged.adjusted_sign_flip), f", corrected over {over}" if over else ""
+    by_signs, corrected_over = rate(judged.adjusted_sign_flip), f", corrected over {over}" if over else ""
+    # Beyond so many checkpoints patterns of signs are drawn, and p is no longer exact.
+    test = "exact test" if checkpoints <= ENUMERATED_SIGNS else "sign-flip test"
     if grade == "resolved":
-        words = f"Resolved: the exact test gives p {exact}{corrected_over}"
+        words = f"Resolved: the {test} gives p {by_signs}{corrected_over}"
     elif grade != "leaning":
         words = "The mean may lie on either side of 0"
     elif least >= SIGNIFICANT:
         words = f"Not certain: {plural(checkpoints, 'checkpoint')} can not give an exact p below {rate(least, 4)}"
     else:
         student = rate(judged.adjusted_student_t)
-        words = f"Not certain: the exact test gives p {exact} and Student's t {student}{corrected_over}"
+        words = f"Not certain: the {test} gives p {by_signs} and Student's t {student}{corrected_over}"
     without = defined(judged.leave_one_out)
     crosses = without.crosses if without and grade != "unresolved" else ()
     ends = f". Without checkpoint {listed(crosses, last='or')} the interval reaches 0" if crosses else ""
@@ -258,11 +286,14 @@ def corrected(score: Score) -> str:
     means, candidates = len(score.family.means), len(score.family.candidates)
     where = "registered" if score.family.registered else "in the table"
     parts = []
-    if means > 1:
+    if score.stopping is not None:
+        parts.append("Verdicts are by the stopping rule")
+    elif means > 1:
         parts.append(f"Verdicts are corrected (Holm) over the {plural(means, 'mean')} {where}")
     if candidates:
         over = f" \N{MULTIPLICATION SIGN} {plural(means, 'mean')} = {candidates * means} tests" if means > 1 else ""
         subject = "triggers" if parts else "Triggers are corrected (Holm)"
+        subject += " are corrected (Holm)" if score.stopping is not None else ""
         parts.append(f"{subject} over {plural(candidates, 'candidate')}{over}")
     if not parts:
         return "One mean, no candidate trigger: nothing to correct for."
@@ -290,8 +321,13 @@ def read_as(score: Score) -> list[str]:
     return words
 
 
-def predictions_answered(answers: Sequence[PredictionAnswer]) -> str:
-    """Return how many registered predictions held, and what became of the others; empty where there are none."""
+def predictions_answered(answers: Sequence[PredictionAnswer], *, stopped: bool = False) -> str:
+    """Return how many registered predictions held, and what became of the others; empty where there are none.
+
+    `stopped` says that the rows decided how many checkpoints there are: predictions do not adjust for that.
+    """
+    if stopped and answers:
+        return f"{predictions_answered(answers)} {PREDICTIONS_AS_FIXED}"
     if not answers:
         return ""
     counts = {name: sum(prediction.answer == name for prediction in answers) for name in CAME_TO}

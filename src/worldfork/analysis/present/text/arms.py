@@ -16,6 +16,7 @@ from worldfork.analysis.present.text.formatting import (
     number,
     signal_digits,
 )
+from worldfork.analysis.present.text.stopping import graded_difference
 from worldfork.analysis.score.arms import alike_but_for, compared_pairs
 from worldfork.analysis.score.contrasts import Contrast
 from worldfork.analysis.score.records import TaskScore
@@ -49,7 +50,8 @@ def summarise_pairs(score: Score) -> list[PairSummary]:
         if attempted:
             sentence = contrast_summary(arms, attempted, sized=True)
             differing = {
-                task: (estimate(contrast), contrast.grade) for task, contrast in _differing(attempted).items()
+                task: (graded_difference(contrast).words, contrast.grade)
+                for task, contrast in _differing(attempted).items()
             }
             shown = {task: f"{size} on {task} ({grade})" for task, (size, grade) in differing.items()}
             margin = _margin(score, *pair.split(" - ", 1), tasks=attempted)
@@ -80,7 +82,7 @@ def contrast_words(arms: tuple[str, str], task: str, contrast: Contrast | Undefi
     if _differing({task: contrast}):
         comparison = f"{'better' if (defined(contrast.mean) or 0.0) > 0 else 'worse'} ({contrast.grade})"
     return (
-        f"{task}: {first} less {second} is {estimate(contrast, digits)}, {comparison}; updating is worth "
+        f"{task}: {first} less {second} is {graded_difference(contrast).words}, {comparison}; updating is worth "
         f"{number(contrast.first, digits)} with {first} and {number(contrast.second, digits)} with {second}."
     )
 
@@ -112,7 +114,7 @@ def contrast_summary(
     text = "; ".join(parts)
     (only, *others) = contrasts.values()
     if sized and not others and not isinstance(only, Undefined):
-        text += f": {estimate(only)}{UNIT}"
+        text += f": {graded_difference(only).words}{UNIT}"
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -203,6 +205,7 @@ def _unresolved(alike: Sequence[PairSummary]) -> str:
 
 
 RATE: Final = "mechanism.settings.rate"
+RATE_WORDS: Final = "learning rate, in units of the agent's own"
 NAMES: Final = {"name", "label"}  # of an arm: they set nothing
 
 
@@ -229,8 +232,49 @@ def _readable(change: str, *, absent: str, factor: bool = False) -> str:
     where, _, values = change.partition(": ")
     before, _, after = values.partition(" -> ")
     if factor and where == RATE and absent == "its default":
-        where, absent = "learning rate, in units of the agent's own", "1"
+        where, absent = RATE_WORDS, "1"
     return f"{where}: {' → '.join(absent if value == 'null' else value for value in (before, after))}"
+
+
+UPDATES: Final = {  # what comes with worldfork, in words
+    "finetune": "fine-tuning",
+    "none": "no update",
+    "rehearsal": "fine-tuning that rehearses pretraining's replay",
+    "anchor": "fine-tuning held near the checkpoint",
+    "partial": "fine-tuning of some parameters",
+    "interpolate": "fine-tuning of which a part is kept",
+    "adapter": "fine-tuning of low-rank adapters",
+    "shrink-and-perturb": "shrink and perturb",
+    "reset": "training that begins anew",
+    "accept-if-better": "fine-tuning that is kept if it lowers the loss",
+}
+
+
+def set_apart(registration: Registration, earlier: str, later: str) -> str:
+    """Return what one arm does otherwise than another, in words; a setting that has none as it is registered."""
+    before, after = (registration.arm(name).mechanism for name in (earlier, later))
+    lines, words = changed(registration, earlier, later), []
+    if before.name != after.name:
+        lines = [
+            line for line in lines if not line.startswith(("mechanism.name:", "mechanism.settings.", RATE_WORDS))
+        ]
+        particulars = [
+            f"{name} {f'{value:g}' if isinstance(value, float) else value}"
+            for name, value in after.settings.items()
+            if name != "rate" and before.settings.get(name) != value
+        ]
+        settings = f" ({', '.join(particulars)})" if particulars else ""
+        update, instead = (UPDATES.get(mechanism.name, mechanism.name) for mechanism in (after, before))
+        words.append(f"{update}{settings} instead of {instead}")
+    factors = [float(update.settings.get("rate", 1.0)) for update in (before, after)]
+    if factors[0] != factors[1] and after.name in BUILT_IN["mechanisms"]:
+        lines = [line for line in lines if not line.startswith(RATE_WORDS)]
+        words.append(f"{_rate(factors[1])} learning rate")
+    return "; ".join([*words, *lines])
+
+
+def _rate(factor: float) -> str:
+    return FRACTIONS.get(factor, f"{factor:g} times the")
 
 
 FRACTIONS: Final = {1.0: "the full", 0.5: "half the", 0.1: "a tenth of the", 0.01: "a hundredth of the"}
@@ -246,10 +290,9 @@ def arm_words(registration: Registration | None, name: str) -> str:
     first, arm = registration.arms[0], registration.arm(name)
     before, after = first.mechanism, arm.mechanism
     factors = [float(update.settings.get("rate", 1.0)) for update in (before, after)]
-    rate = FRACTIONS.get(factors[1], f"{factors[1]:g} times the")
     found = {
         f"{after.name} as the update": before.name != after.name,
-        f"{rate} learning rate": factors[0] != factors[1] and after.name in BUILT_IN["mechanisms"],
+        f"{_rate(factors[1])} learning rate": factors[0] != factors[1] and after.name in BUILT_IN["mechanisms"],
         plural(after.steps, "gradient step"): before.steps != after.steps,
         f"a window of {plural(after.window, 'transition')}": before.window != after.window,
         f"updates of {after.scope.replace('+', ' and ')}": before.scope != after.scope,

@@ -15,7 +15,7 @@ from worldfork.analysis.present.text.formatting import (
     unsigned,
     with_span,
 )
-from worldfork.analysis.score.deployment_records import Advantage, Order, PolicyOutcome, TaskDeployment
+from worldfork.analysis.score.deployment_records import Advantage, PolicyOutcome, TaskDeployment
 from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.verdicts import Grade
@@ -154,43 +154,32 @@ def deployment_words(deployed: TaskDeployment) -> str:
 
 
 def forecast_words(deployed: TaskDeployment) -> str:
-    """Return how far one-step labels order policies as deploying them does, and what a count of fires does."""
-    shown, digits = deployed.forecasts, followed_digits(deployed)
+    """Return whether one-step labels order policies as deploying them does, and better than a count of fires."""
+    shown = deployed.forecasts
     if isinstance(shown, Undefined):
         return f"Forecasts from one-step labels: undefined, {shown.why}."
     if isinstance(shown.one_step.rank_correlation, Undefined):
         return f"Order of policies by one-step labels: undefined, {shown.one_step.rank_correlation.why}."
-    one_step, carried, partial = shown.one_step, shown.carried, shown.partial
+    one_step, partial = shown.one_step, shown.partial
     words = (
-        f"One-step labels and deploying them order {deployed.forecast.policies} policies alike by "
-        f"{_order(one_step)} (rank correlation), off by {unsigned(one_step.error, digits)} an episode (root mean "
-        f"square; {one_step.missed} missed); carried forward from the first fire by {_order(carried)}, off by "
-        f"{unsigned(carried.error, digits)} ({carried.missed} missed). A count of fires times the mean dR, which "
-        f"needs no label of a fork: {_order(shown.count)}"
+        f"One-step labels order {deployed.forecast.policies} policies as deploying them does with a rank "
+        f"correlation of {with_span(one_step.rank_correlation, defined(one_step.bootstrap), 2)}"
     )
     if isinstance(partial.value, Undefined):
         return f"{words}."
     interval = defined(partial.bootstrap)
+    if interval is None or interval.low <= 0:
+        return f"{words}. Labels are not shown to know more than a count of fires does."
     # Two updates that lie far apart are easy to put in order: what labels know shows among policies of one update.
-    of_one_update = {
-        arm: order for arm, order in partial.within.items() if not isinstance(order.rank_correlation, Undefined)
-    }
-    ends = [defined(order.bootstrap) for order in of_one_update.values()]
-    verdict = "labels are not shown to know more"
-    if interval and interval.low > 0:
-        verdict = "labels know more"
-        if not all(end is not None and end.low > 0 for end in ends):
-            verdict += " of all policies, and are not shown to within each update"
-    within = [
-        f"{arm} {with_span(order.rank_correlation, defined(order.bootstrap), 2)}"
-        for arm, order in of_one_update.items()
+    of_one_update = [
+        defined(order.bootstrap)
+        for order in partial.within.values()
+        if not isinstance(order.rank_correlation, Undefined)
     ]
-    among = f"; among those that fire one update {', '.join(within)}" if within else ""
-    return f"{words}; given it, {verdict} (partial {with_span(partial.value, interval, 2)}{among})."
-
-
-def _order(order: Order) -> str:
-    return with_span(order.rank_correlation, defined(order.bootstrap), 2)
+    within = ", and are not shown to among those of each update"
+    if all(end is not None and end.low > 0 for end in of_one_update):
+        within = ""
+    return f"{words}. Of all policies labels know more than a count of fires does{within}."
 
 
 def _size(deployed: TaskDeployment, name: str) -> str:

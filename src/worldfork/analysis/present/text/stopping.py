@@ -1,10 +1,14 @@
 """Questions of a study that stops, in sentences."""
 
+import dataclasses
 from typing import Final
 
-from worldfork.analysis.present.text.formatting import decimals, percent, with_span
+from worldfork.analysis.present.text.formatting import decimals, digits_for, percent, with_span
+from worldfork.analysis.score.contrasts import Contrast
+from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.result import Score
-from worldfork.analysis.score.stopping import StoppingScore
+from worldfork.analysis.score.stopping import NOT_ASKED, StoppingScore
+from worldfork.analysis.score.undefined import Bounds, Figure
 from worldfork.analysis.score.verdicts import LookFigures, QuestionAnswer
 from worldfork.counting import plural
 
@@ -20,6 +24,51 @@ GRADED_BY_RULE: Final = {  # terms, as such a study means them
 NOT_ADJUSTED: Final = (
     "Tests and intervals of a fixed number of checkpoints, below, are not adjusted for looking. They grade nothing."
 )
+FIXED_NUMBER: Final = "Student-t: of a fixed number of checkpoints, not adjusted for looking; it grades nothing."
+RULE_INTERVAL: Final = "by the stopping rule"  # the head of a column
+PREDICTIONS_AS_FIXED: Final = (
+    "As registered, predictions are judged on the interval of a fixed number of checkpoints (fixed n), which is "
+    "not adjusted for looking."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class GradedMean:
+    """A mean with the interval that its grade rests on: that of the stopping rule where it was asked for, at the
+    look that answered it or else the last, and Student's t of all checkpoints where not."""
+
+    mean: Figure
+    interval: Bounds
+    checkpoints: int
+    digits: int
+    by_rule: bool
+
+    @property
+    def words(self) -> str:
+        """The mean with its interval."""
+        return with_span(self.mean, self.interval, self.digits)
+
+
+def graded_mean(score: TaskScore) -> GradedMean:
+    """Return mean dR over all attempted forks as it was graded."""
+    effect, asked = score.effect.all_attempted, score.judgement.asked
+    digits = digits_for(effect)
+    if asked is None:
+        return GradedMean(effect.mean, effect.student_t, effect.clusters, digits, by_rule=False)
+    return GradedMean(asked.mean, asked.interval, asked.checkpoints, digits, by_rule=True)
+
+
+def graded_difference(contrast: Contrast) -> GradedMean:
+    """Return the difference of two arms as it was graded."""
+    found, digits = contrast.at_look, digits_for(contrast)
+    if found is None:
+        return GradedMean(contrast.mean, contrast.student_t, len(contrast.means), digits, by_rule=False)
+    return GradedMean(found.mean, found.interval, found.checkpoints, digits, by_rule=True)
+
+
+def stops(score: TaskScore) -> bool:
+    """Return whether the rows of the study decided how many checkpoints there are."""
+    return score.judgement.asked is not None or score.judgement.grade == NOT_ASKED
 
 
 def question_words(score: Score, asked: QuestionAnswer) -> str:
@@ -70,5 +119,5 @@ def graded_by_rule(asked: QuestionAnswer) -> str:
     """Return what the grade of a mean rests on that was asked for."""
     after = plural(asked.checkpoints, "checkpoint")
     if asked.answer is None:
-        return f"Its question has no answer after {after}: {found_words(asked)}."
-    return f"Resolved: its question was answered after {after} ({asked.answer} 0, {found_words(asked)})."
+        return f"Its question has no answer after {after}. The interval is that of the stopping rule."
+    return f"Resolved: its question was answered after {after}, by the interval of the stopping rule."

@@ -4,15 +4,18 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
+from worldfork.analysis.present.table import Cell
 from worldfork.analysis.present.text.formatting import (
     defined,
     digits_for,
     estimate,
+    minus,
     number,
     span,
     with_span,
     without_plus,
 )
+from worldfork.analysis.present.text.triggers import candidates
 from worldfork.analysis.score.curves import Curve, CurvePoint
 from worldfork.analysis.score.intervals import Skew
 from worldfork.analysis.score.prices import BreakEven, PriceRange, Prices
@@ -132,12 +135,25 @@ def price(even: BreakEven, digits: int) -> str:
     return without_plus(with_span(even.price, defined(even.interval), digits))
 
 
+DOES_NOT_PAY: Final = "does not pay"
+
+
+def price_from_0(even: BreakEven, digits: int, *, below: str) -> str:
+    """Return a break-even price with its interval; where it lies below 0 the words `below`, and the figure as their
+    explanation."""
+    shown, value = price(even, digits), defined(even.price)
+    if value is None or value >= 0:
+        return shown
+    return Cell(below, note=f"The two are worth the same at {minus(shown)}.")
+
+
 def price_words(score: TaskScore) -> str:
     """Return which policy is worth the most at which price of an update, in hindsight."""
     prices, digits = score.prices, digits_for(score.effect.all_attempted)
     ranges = [part for part in prices.best if defined(part.below) is None or part.below != part.above]
-    if not ranges:
-        return ""
+    fixed = {"never", "always"}
+    if not ranges or not (candidates(score).passing or fixed.issuperset(part.policy for part in ranges)):
+        return ""  # what is best in hindsight among triggers that do not beat chance says nothing
     if len(ranges) == 1:
         return f"{_policy(ranges[0].policy).capitalize()} is best at any price of an update."
     clauses = []

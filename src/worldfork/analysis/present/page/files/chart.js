@@ -56,6 +56,8 @@ function tickText(value) {
   return minus(value.toLocaleString("en-US", { maximumSignificantDigits: 4 }));
 }
 
+const GUTTER = 60; // left of an axis: room for "−10,000"
+
 function axisX(scale, { y, top = y, words, count = 5, width }) {
   const marks = [];
   // One number on an axis says nothing about its scale.

@@ -11,7 +11,7 @@ function contractionSection() {
   const figure = chart(
     "Return of UPDATE against return of HOLD",
     (canvas, width) => {
-      const [left, right, top] = [52, width - 12, 26];
+      const [left, right, top] = [GUTTER, width - 12, 26];
       const bottom = top + Math.min(340, right - left);
       const x = linear(extent(retained.map((fork) => fork.r_hold)), [left, right]);
       const y = linear(extent(retained.flatMap((fork) => [fork.r_hold, fork.r_update])), [bottom, top]);
@@ -33,19 +33,13 @@ function contractionSection() {
           crossing > start &&
           crossing < end && [
             dot("crossing", x(crossing), y(crossing), 7),
-            label(
-              "strong halo",
-              // Below the line, which rises; where it would leave the plot, up to its edge.
-              x(crossing) > right - 120 ? right : x(crossing) + 12,
-              y(crossing) + 24,
-              x(crossing) > right - 120 ? "end" : "start",
-              `crossing ${plain(crossing, digits)}`,
-            ),
+            // Beside the name of the axis: anywhere else it would lie on forks.
+            label("strong", right, top - 11, "end", `○ crossing ${plain(crossing, digits)}`),
           ],
       );
       return bottom + 40;
     },
-    `n = ${whole(retained.length)} retained forks, whichever are chosen above. Dotted: UPDATE returns what HOLD does. Line: least squares, slope ${plain(slope, 2)}${contraction.interval ? ` [${contraction.interval.map((end) => plain(end, 2)).join(", ")}]` : ""}; below 1, returns are pulled together.`,
+    `n = ${whole(retained.length)} retained forks; this plot always shows these. Dotted: UPDATE returns what HOLD does. Line: least squares, slope ${plain(slope, 2)}${contraction.interval ? ` [${contraction.interval.map((end) => plain(end, 2)).join(", ")}]` : ""}; below 1, returns are pulled together.`,
     () => [["HOLD", "UPDATE"], ...retained.map((fork) => [fork.r_hold, fork.r_update])],
   );
   pointAtForks(figure.canvas, (event) => {

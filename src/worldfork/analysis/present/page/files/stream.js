@@ -58,7 +58,7 @@ function streamCaption(inside, log) {
 }
 
 function drawStream(canvas, width, inside, log) {
-  const [left, right] = [52, width - 10];
+  const [left, right] = [GUTTER, width - 10];
   const stepOf = (fork) => (log && fork.step ? fork.step : fork.k);
   const x = linear(log ? [0, log.steps] : [0.5, Math.max(...inside.map((fork) => fork.k)) + 0.5], [left, right]);
   const seen = log ? log.episode_steps : 1;

@@ -175,7 +175,7 @@ function signalChart(view, set) {
   const node = chart(
     `dR against ${state.trigger}`,
     (canvas, width) => {
-      const [left, right] = [52, width - 12];
+      const [left, right] = [GUTTER, width - 12];
       edge = right + 4;
       const wide = least > 0 && most > 20 * least;
       x = wide ? logarithmic([least, most], [left + 6, right - 6]) : linear(extent(values), [left + 6, right - 6]);
