@@ -161,8 +161,29 @@ def priced(task, *ranges):
     ],
 )
 def test_prices_are_told_in_order_each_with_the_interval_that_there_is(task, ranges, words):
-    assert value.price_words(priced(task, *ranges)).endswith(f"in hindsight: {words}")
-    assert value.price_words(priced(task, ("never", None))) == "Never updating is best at any price of an update."
+    fitted = "with thresholds fitted at no price (worldfork score --update-cost fits them at another)"
+    told = value.price_words(priced(task, *ranges))
+    assert told == f"Best by the total price of an update, in hindsight, {fitted}: {words}"
+    never = value.price_words(priced(task, ("never", None)))
+    assert never == f"Never updating is best at any price of an update, {fitted}."
+
+
+@pytest.mark.parametrize("cost", [1.0, 30.0])
+def test_prices_say_at_which_price_thresholds_were_fitted_and_what_is_best_there(tmp_path, cost):
+    """Thresholds follow the registered price, so that prices and totals of one score agree at it."""
+    path = ledgers.flat(tmp_path / "t.parquet", checkpoints=tuple("01234567"), episodes=4)
+    task = wf.score(path, permutations=20, update_cost=cost)["cartpole"]
+    net = {"never": 0.0, "always": task.policies.all_attempted.always}
+    for name, figures in task.triggers.all_attempted.items():
+        if figures.standing == "candidate":
+            net[name] = figures.policy_total
+    best = max(net, key=net.get)
+    assert task.prices.best_at_cost == best
+    words = value.price_words(task)
+    assert f"with thresholds fitted at the registered price of {cost:g} (" in words
+    assert words.endswith(f"At the registered {cost:g} it is {value._policy(best)}.")
+    caption = tables.prices({("cartpole", ""): task}).caption
+    assert f"Thresholds are fitted at the registered price of {cost:g}, and " in caption
 
 
 def test_skewness_is_told_with_the_corrected_interval_where_it_matters():

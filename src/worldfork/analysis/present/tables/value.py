@@ -10,6 +10,7 @@ from worldfork.analysis.present.text.formatting import (
     defined,
     digits_for,
     estimate,
+    listed,
     number,
     percent,
     rate,
@@ -18,7 +19,7 @@ from worldfork.analysis.present.text.formatting import (
     unsigned,
     with_span,
 )
-from worldfork.analysis.present.text.value import level_words, place_words, price
+from worldfork.analysis.present.text.value import fitted_at, level_words, place_words, price
 from worldfork.analysis.score.curves import CurvePoint
 from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.records import TaskScore
@@ -178,10 +179,10 @@ def prices(scores: Scores) -> Table:
     ]
     return Table.of(
         "price",
-        "Prices of an update, in return of an episode, before any price that is registered: up to which a policy "
-        "is worth more than never, from which it is worth more than always, and at which it is worth the most of "
-        "never, always and the candidates, in hindsight, with thresholds fitted at no price. The interval holds "
-        "every price at which the paired t test does not tell the two apart (Fieller).",
+        "Total prices of an update, in return of an episode: up to which a policy is worth more than never, from "
+        "which it is worth more than always, and at which it is worth the most of never, always and the "
+        f"candidates, in hindsight. {_fitted(scores)} The interval holds every price at which the paired t test "
+        "does not tell the two apart (Fieller).",
         (*KEYS, "Policy"),
         rows,
         [
@@ -195,6 +196,12 @@ def prices(scores: Scores) -> Table:
             forecast=prices[1].price if prices[1] else None,
         ),
     )
+
+
+def _fitted(scores: Scores) -> str:
+    """Return at which price the thresholds were fitted: that of the study, which all tasks share."""
+    costs = {score.prices.update_cost for score in scores.values()}
+    return f"Thresholds are fitted {listed([fitted_at(cost) for cost in costs])}, and worldfork score --update-cost fits them at another."
 
 
 _Prices = tuple[BreakEven | None, BreakEven | None, PriceRange | None]
