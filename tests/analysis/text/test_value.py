@@ -112,8 +112,8 @@ def tried(task, *, always, mean, over, half=5.0):
     ("always", "mean", "over", "end"),
     [
         (-35.0, 73.5, 73.5, "not counted. A trial may cost up to 73.5 [68.5, 78.5]."),
-        (40.0, 42.0, 2.0, "not counted. That is not told from always updating (+2.0 [-3.0, +7.0])."),
-        (-90.0, -14.0, -14.0, "not counted. That is less than never updating."),
+        (40.0, 42.0, 2.0, "not counted. It is not shown to differ from always updating (+2.0 [-3.0, +7.0])."),
+        (-90.0, -14.0, -14.0, "not counted. It is less than never updating."),
     ],
 )
 def test_a_trial_is_advised_where_it_is_told_from_the_better_of_never_and_always(task, always, mean, over, end):

@@ -48,7 +48,10 @@ from worldfork.analysis.score.undefined import settle
 from worldfork.counting import plural
 from worldfork.ledger.pretraining import Seed
 
-LARGER_P: Final = "p, Holm: the larger of two, against random and against shifted fires, corrected."
+LARGER_P: Final = (
+    "p, Holm: each trigger is compared with as many fires at random and with its own fires shifted in time; the "
+    "larger of the two p is shown, corrected."
+)
 FEW_SIGNALS: Final = 3  # columns that are taken for signals without their prefix; more are something else
 EXEMPT: Final = 3  # cells without a divergence rule that are listed
 VERBOSE: Final = (

@@ -199,9 +199,9 @@ def prices(scores: Scores) -> Table:
 
 
 def _fitted(scores: Scores) -> str:
-    """Return at which price the thresholds were fitted: that of the study, which all tasks share."""
-    costs = {score.prices.update_cost for score in scores.values()}
-    return f"Thresholds are fitted {listed([fitted_at(cost) for cost in costs])}, and worldfork score --update-cost fits them at another."
+    """Return at which price thresholds are fitted: the registered one, which all tasks share."""
+    fitted = listed(list(dict.fromkeys(fitted_at(score.prices.update_cost) for score in scores.values())))
+    return f"Thresholds are fitted {fitted}, and worldfork score --update-cost fits them at another."
 
 
 _Prices = tuple[BreakEven | None, BreakEven | None, PriceRange | None]

@@ -122,9 +122,9 @@ def trial_words(score: TaskScore) -> str:
     if better.low > 0:
         return f"{words} A trial may cost up to {price(trial.break_even, digits)}."
     baseline = "always" if always > 0 else "never"
-    than = f"less than {baseline} updating" if better.high < 0 else f"not told from {baseline} updating"
+    than = f"less than {baseline} updating" if better.high < 0 else f"not shown to differ from {baseline} updating"
     difference = f" ({estimate(trial.over_better, digits)})" if always > 0 else ""
-    return f"{words} That is {than}{difference}."
+    return f"{words} It is {than}{difference}."
 
 
 def price(even: BreakEven, digits: int) -> str:
