@@ -84,8 +84,8 @@ def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
     said = only(score(lambda c, k: 50.0 + c if k > 6 else -50.0 - c, signal=lambda c, k: float(k)))
     assert said.triggers == (
         "Of 1 candidate trigger, alarm beats chance and the better of never and always. It is not called useful: a "
-        "useful one also beats the fires of other checkpoints, the better of never and always, and the position "
-        "table, a timetable of where updating gained on the other checkpoints."
+        "useful one also beats the fires of other checkpoints, the better of never and always, and a fixed "
+        "timetable (the position table)."
     )
     assert said.not_beaten.startswith("alarm is not shown to beat ")
     assert "the position table" in said.not_beaten
@@ -176,6 +176,21 @@ def test_an_explosion_that_no_rule_could_drop_is_told_with_the_median():
     )
     even = score(lambda c, k: -30.0 - c)
     assert only(even).diverged == ""
+
+
+def test_several_triggers_that_beat_chance_are_counted_with_those_that_beat_never_and_always():
+    found = score(lambda c, k: 50.0 + c if k > 6 else -50.0 - c, signal=lambda c, k: float(k))
+    ((task,),) = [list(arm.tasks.values()) for arm in found.arms.values()]
+    alarm = task.triggers.all_attempted["alarm"]
+    less = dataclasses.replace(
+        alarm, useful=dataclasses.replace(alarm.useful, does_not_beat=("better_of_both", "position_table"))
+    )
+    for others, also in (({"a": alarm, "b": less}, "2 of these"), ({"a": alarm}, "all")):
+        every = {"alarm": alarm, **others}
+        figures = dataclasses.replace(task.triggers, all_attempted=every)
+        said = answer(dataclasses.replace(task, triggers=figures, candidates=10)).triggers
+        assert said.startswith(f"{len(every)} of 10 candidate triggers (")
+        assert f") beat chance, and {also} also beat the better of never and always. None is called useful" in said
 
 
 def test_there_is_one_count_of_candidates_read_or_not():

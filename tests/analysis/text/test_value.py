@@ -9,11 +9,12 @@ import worldfork as wf
 from worldfork.analysis.present.summary import summarise
 from worldfork.analysis.present.tables import value as tables
 from worldfork.analysis.present.text import value
+from worldfork.analysis.present.text.answers import answer
 from worldfork.analysis.score.contraction import Bin
 from worldfork.analysis.score.curves import Curve, CurvePoint
 from worldfork.analysis.score.intervals import Skew
 from worldfork.analysis.score.prices import BreakEven, PriceRange
-from worldfork.analysis.score.undefined import Interval, Undefined
+from worldfork.analysis.score.undefined import Estimands, Interval, Undefined
 
 ABSENT = Undefined("not part of this test")
 
@@ -122,6 +123,15 @@ def test_a_trial_is_advised_where_it_is_told_from_the_better_of_never_and_always
     assert f"where always updating is worth {always:+.1f}; the trial episode is" in words
     assert words.endswith(end)
     assert value.trial_words(dataclasses.replace(task, trials=ABSENT)) == ""
+
+
+def test_to_leave_the_model_frozen_is_advised_over_always_alone_where_a_trial_pays(task):
+    """Else the advice would stand beside a rule that is shown to be worth more than never updating."""
+    frozen = dataclasses.replace(priced(task, ("never", None)), verdict="harmful")
+    frozen = dataclasses.replace(frozen, triggers=Estimands(all_attempted={}, retained={}))
+    for over, advice in ((73.5, "than update at every decision point."), (2.0, "the model frozen.")):
+        said = answer(tried(frozen, always=-35.0, mean=over, over=over)).advice
+        assert said.what.endswith(advice)
 
 
 def priced(task, *ranges):

@@ -192,7 +192,7 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     yield _of_task(
         triggers.policies(alone),
         f"Gained per deployment: the sum of {plural(points, 'episode')}, one after each decision point. The mean "
-        "above is per episode.",
+        "above is per episode. The position table is a timetable: it updates where the other checkpoints gained.",
     )
     if note := auc_note(score.triggers.all_attempted):
         yield Paragraph(note, faint=True)

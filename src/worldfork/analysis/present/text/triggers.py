@@ -16,8 +16,8 @@ from worldfork.analysis.score.undefined import divide, divide_bounds
 from worldfork.counting import plural
 
 USEFUL: Final = (
-    "a useful one also beats the fires of other checkpoints, the better of never and always, and the position "
-    "table, a timetable of where updating gained on the other checkpoints"
+    "a useful one also beats the fires of other checkpoints, the better of never and always, and "
+    f"{BEATEN['position_table']}"
 )
 
 
@@ -87,8 +87,8 @@ def trigger_words(score: TaskScore) -> str:
     else:
         beat = f"{passing} of {count}{found.others} beat chance"
         if both:
-            also = "and these" if both == passing else f"{both} of these"
-            beat += f", {also} also beat the better of never and always"
+            also = "all" if both == passing else f"{both} of these"
+            beat += f", and {also} also beat the better of never and always"
     none = "It is not called" if found.registered == 1 else "None is called"
     return f"{beat}. {none} useful: {USEFUL}."
 
