@@ -1,11 +1,11 @@
 """Answer of one task in sentences: is updating worth it, what to do, and how sure that is."""
 
 import dataclasses
+import itertools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
-
-import numpy as np
 
 from worldfork.analysis.present.table import Tone
 from worldfork.analysis.present.text.formatting import (
@@ -151,15 +151,16 @@ def _diverged(score: TaskScore) -> str:
 
 def _not_ruled(score: TaskScore) -> str:
     """Return that a few forks carry the mean where the divergence rule could not drop them; else nothing."""
-    delta = score.evidence.forks.delta
-    sizes = np.sort(np.abs(delta))[::-1]
-    half = int(np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)) + 1
+    delta = score.evidence.forks.delta.tolist()
+    sums = list(itertools.accumulate(sorted(map(abs, delta), reverse=True)))
+    half = 1 + sum(size < sums[-1] / 2 for size in sums)
     if not score.divergence.off_in or half > FEW * len(delta):
         return ""
+    median = statistics.median(delta)
     return (
-        f"; the divergence rule does not apply where frozen returns are not positive, and "
+        "; the divergence rule does not apply where frozen returns are not positive, and "
         f"{plural(half, 'fork')} of {len(delta):,} carr{'ies' if half == 1 else 'y'} half of all |dR|: the median "
-        f"dR of a fork is {number(float(np.median(delta)), decimals(abs(float(np.median(delta)))))}"
+        f"dR of a fork is {number(median, decimals(abs(median)))}"
     )
 
 
