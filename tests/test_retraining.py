@@ -30,7 +30,7 @@ def test_the_example_finds_when_retraining_pays(tmp_path: Path) -> None:
     free, paid = (" ".join(answer.split()) for answer in done.stdout.split("Larger is better")[1:])
     assert "Updating every time helps (resolved)" in free
     assert "Updating every time hurts (resolved)" in paid
-    assert "Update only when error reaches" in paid
+    assert "Update only when error is 0.1417 or more" in paid
     verdict = verify(tmp_path / "retraining")
     assert (verdict.rows, verdict.cells, verdict.problems) == (160, 16, ())
     printed = PAGE.read_text(encoding="utf-8").split("```text\n")[1:]

@@ -64,7 +64,7 @@ def test_what_is_left_out_is_said_once_with_the_reason(tmp_path):
     words = " ".join(run(table(tmp_path)).output.split())
     assert words.count("adwin") == 1
     assert "Left out: adwin, page_hinkley, kswin, conformal (needs the error of every step of the stream" in words
-    assert "p, Holm: the larger of two" in words
+    assert "p, Holm: each trigger is compared with as many fires at random" in words
     found = run(table(tmp_path), "--triggers", "residual")
     assert "Left out" not in found.output
 

@@ -139,7 +139,7 @@ def test_an_update_that_costs_is_worth_so_much_less_everywhere():
     assert paid.policies.all_attempted.always == pytest.approx(free.policies.all_attempted.always - 2.5 * 72)
     assert paid.trials.always == pytest.approx(free.trials.always - 2.5)
     assert paid.prices.update_cost == 2.5
-    # Prices are gross: they say where the answer changes, whatever was registered.
+    # A price is the total of an update: that of always updating has no threshold, and stays whatever is registered.
     assert paid.prices.always.price == pytest.approx(free.prices.always.price)
     assert paid.prices.always.price == pytest.approx(free.effect.all_attempted.mean)
     dear = wf.score(table, permutations=9, update_cost=100.0)["table"]

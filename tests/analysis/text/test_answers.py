@@ -1,6 +1,7 @@
 """Advice and its certainty: never, always, when a signal says so, or not resolved, and how many more it takes."""
 
 import dataclasses
+import re
 
 import numpy as np
 import polars as pl
@@ -11,9 +12,10 @@ from worldfork.analysis.present.text.answers import answer, corrected
 from worldfork.analysis.present.text.arms import contrast_summary
 from worldfork.analysis.present.text.formatting import estimate
 from worldfork.analysis.present.text.terms import TERMS
+from worldfork.analysis.score.policies import usefulness
 from worldfork.analysis.score.predictions import equivalence
 from worldfork.analysis.score.records import PredictionAnswer
-from worldfork.analysis.score.undefined import Estimands, Undefined
+from worldfork.analysis.score.undefined import Estimands, Interval, Undefined
 
 
 def score(delta, *, signal=None, checkpoints=8, points=12):
@@ -37,7 +39,7 @@ def only(scored):
     [
         (lambda c, k: -30.0 - c, "never", "Leave the model frozen.", "Resolved: the exact test gives p .008"),
         (lambda c, k: 30.0 + c, "always", "Update at every decision point.", "Resolved"),
-        (lambda c, k: 10.0 * (-1) ** c + 1, "unresolved", "No advice yet.", "more checkpoints would resolve it"),
+        (lambda c, k: 10.0 * (-1) ** c + 1, "unresolved", "No advice yet.", "would resolve the mean of updating"),
     ],
 )
 def test_advice_follows_the_verdict(delta, kind, words, certainty):
@@ -94,8 +96,9 @@ def test_a_signal_that_beats_everything_is_the_advice():
     value = lambda c, k: float(draws[c, k])  # noqa: E731
     said = only(score(lambda c, k: 80.0 * (value(c, k) - 0.5) + c, signal=value, checkpoints=12))
     assert said.advice.kind == "when"
-    assert said.advice.what.startswith("Update only when alarm reaches 0.")
+    assert said.advice.what.startswith("Update only when alarm is 0.")
     assert "(here at" in said.advice.what
+    assert re.match(r"That earns \+.* per deployment more than always updating \(.*\)\. It", said.advice.certainty)
     assert said.triggers == "Of 1 candidate trigger, alarm beats all that a useful one has to."
 
 
@@ -110,7 +113,9 @@ def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
     """What pays depends on k alone, and the signal is k: it knows no more than its place."""
     said = only(score(lambda c, k: 50.0 + c if k > 6 else -50.0 - c, signal=lambda c, k: float(k)))
     assert said.triggers == (
-        "Of 1 candidate trigger, alarm beats chance and the better of never and always; it is not useful."
+        "Of 1 candidate trigger, alarm beats chance and the better of never and always. It is not called useful: a "
+        "useful one also beats the fires of other checkpoints, the better of never and always, and a fixed "
+        "timetable (the position table)."
     )
     assert said.not_beaten.startswith("alarm is not shown to beat ")
     assert "the position table" in said.not_beaten
@@ -118,17 +123,106 @@ def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
 
 
 @pytest.mark.parametrize(
-    ("gain", "loss", "advice"),
+    ("gain", "loss", "kind", "advice"),
     [
-        (40.0, -80.0, "Leave the model frozen rather than update at every decision point."),
-        (80.0, -40.0, "Update at every decision point rather than never."),
+        (40.0, -80.0, "never", "Leave the model frozen rather than update at every decision point."),
+        (80.0, -40.0, "always", "Update at every decision point rather than never."),
+        (60.0, -60.0, "when", "Update when alarm is 6.5 or more (here at 50% of the decision points)."),
     ],
 )
-def test_advice_compares_never_with_always_where_a_signal_earns_more_than_both(gain, loss, advice):
-    """The verdict is about these two alone: a rule that fires at half of the points earned more than either."""
-    said = only(score(lambda c, k: gain + 2 * c if k > 6 else loss - c, signal=lambda c, k: float(k)))
-    assert said.graded == "resolved"
-    assert said.advice.what == advice
+def test_a_signal_that_earns_more_than_never_and_always_is_named(gain, loss, kind, advice):
+    """It knows no more than its place, so it is not useful. It is the advice where the mean gives none, and else
+    stands behind it."""
+    noise = lambda c: 8.0 * (-1) ** c  # noqa: E731
+    found = score(
+        lambda c, k: noise(c) + (gain + 2 * c if k > 6 else loss - c), signal=lambda c, k: float(k), checkpoints=10
+    )
+    said = only(found)
+    ((task,),) = [list(arm.tasks.values()) for arm in found.arms.values()]
+    alarm = task.triggers.all_attempted["alarm"]
+    assert (said.advice.kind, said.advice.what) == (kind, advice)
+    over = alarm.gains["better_of_both"]
+    low, high = over.refitted
+    better = "always" if task.policies.all_attempted.always > 0 else "never"
+    earns = f"That earns {over.mean:+.1f} [{low:+.1f}, {high:+.1f}] per deployment more than {better} updating "
+    condition = "update when alarm is 6.5 or more (here at 50% of the decision points)"
+    if kind == "when":
+        assert said.advice.certainty.startswith(earns)
+        assert "The mean may lie on either side of 0" in said.advice.certainty
+    else:
+        assert f" More on these models: {condition}. {earns}" in said.advice.certainty
+    assert "; that it beats the fires of other checkpoints or a fixed timetable" in said.advice.certainty
+
+
+def test_a_signal_whose_lead_hangs_on_its_threshold_is_no_advice():
+    found = score(lambda c, k: 40.0 + 2 * c if k > 6 else -80.0 - c, signal=lambda c, k: float(k))
+    ((task,),) = [list(arm.tasks.values()) for arm in found.arms.values()]
+    alarm = task.triggers.all_attempted["alarm"]
+    gains = dict(alarm.gains)
+    gains["better_of_both"] = dataclasses.replace(gains["better_of_both"], refitted=Interval(-5.0, 300.0))
+    useful = usefulness(
+        alarm.adjusted,
+        {name: gains[name].mean for name in ("better_of_both", "position_table")},
+        {name: gains[name].refitted for name in ("better_of_both", "position_table")},
+    )
+    alarm = dataclasses.replace(alarm, gains=gains, useful=useful)
+    figures = dataclasses.replace(task.triggers, all_attempted={"alarm": alarm})
+    said = answer(dataclasses.replace(task, triggers=figures))
+    assert said.advice.kind == "never"
+    assert said.not_beaten.endswith("of a checkpoint's gain over never and always contains 0: [-5.0, +300.0].")
+
+
+def test_advice_names_the_other_policy_where_a_trigger_is_best_at_the_registered_price():
+    """The signal knows a little: it earns the most in hindsight, and is not shown to earn more than always."""
+    random = np.random.default_rng(2)
+    draws = random.normal(0.0, 30.0, (8, 13))
+    noisy = draws + random.normal(0.0, 60.0, draws.shape)
+    found = score(lambda c, k: 20.0 + draws[c, k], signal=lambda c, k: float(noisy[c, k]))
+    ((task,),) = [list(arm.tasks.values()) for arm in found.arms.values()]
+    assert task.prices.best_at_cost == "alarm"
+    assert answer(task).advice.what == "Update at every decision point rather than never."
+
+
+def test_returns_that_are_not_positive_stand_beside_the_mean_as_they_are():
+    rows = [{"checkpoint": c, "k": k, "r_hold": -629.0, "r_update": -650.0 - c} for c in range(8) for k in (1, 2)]
+    found = wf.score(pl.DataFrame(rows), permutations=20)
+    ((task,),) = [list(arm.tasks.values()) for arm in found.arms.values()]
+    assert "on this schedule, where the frozen model returned -629" in answer(task).size
+    scale = dataclasses.replace(task.scale, clean=-120.0, of_clean=task.scale.of_frozen)
+    assert answer(dataclasses.replace(task, scale=scale)).of == (
+        "where the frozen model returned -629, and -120 in the clean world"
+    )
+
+
+def test_an_explosion_that_no_rule_could_drop_is_told_with_the_median():
+    """The divergence rule is a share of a positive return; here returns are negative and one update exploded."""
+    rows = [
+        {"checkpoint": c, "k": k, "r_hold": -100.0, "r_update": -1e6 if (c, k) == (3, 1) else -101.0}
+        for c in range(6)
+        for k in range(1, 9)
+    ]
+    ((task,),) = [list(arm.tasks.values()) for arm in wf.score(pl.DataFrame(rows), permutations=20).arms.values()]
+    assert answer(task).diverged == (
+        "; the divergence rule does not apply where frozen returns are not positive, and 1 fork of 48 carries half "
+        "of all |dR|: the median dR of a fork is -1.00"
+    )
+    even = score(lambda c, k: -30.0 - c)
+    assert only(even).diverged == ""
+
+
+def test_several_triggers_that_beat_chance_are_counted_with_those_that_beat_never_and_always():
+    found = score(lambda c, k: 50.0 + c if k > 6 else -50.0 - c, signal=lambda c, k: float(k))
+    ((task,),) = [list(arm.tasks.values()) for arm in found.arms.values()]
+    alarm = task.triggers.all_attempted["alarm"]
+    less = dataclasses.replace(
+        alarm, useful=dataclasses.replace(alarm.useful, does_not_beat=("better_of_both", "position_table"))
+    )
+    for others, also in (({"a": alarm, "b": less}, "2 of these"), ({"a": alarm}, "all")):
+        every = {"alarm": alarm, **others}
+        figures = dataclasses.replace(task.triggers, all_attempted=every)
+        said = answer(dataclasses.replace(task, triggers=figures, candidates=10)).triggers
+        assert said.startswith(f"{len(every)} of 10 candidate triggers (")
+        assert f") beat chance, and {also} also beat the better of never and always. None is called useful" in said
 
 
 def test_there_is_one_count_of_candidates_read_or_not():

@@ -11,6 +11,7 @@ import worldfork as wf
 from worldfork.analysis.present.render import csv, html, markdown, plain
 from worldfork.analysis.present.table import Cell, Column, Heading, Paragraph, Table
 from worldfork.analysis.present.tables import all_tables, choose
+from worldfork.analysis.present.tables.triggers import policies
 from worldfork.errors import WorldforkError
 from worldfork.registration import read
 from worldfork.registration.library import find
@@ -147,6 +148,28 @@ def test_a_narrow_screen_breaks_names_then_drops_columns_then_splits_the_table(w
     assert any("[-2.0, -1.0]" in line for line in lines) == optional
     assert sum("clock" in line for line in lines) == parts
     assert all(part in " ".join(lines) for part in ("residual-of-the-longest-", "name-there-is"))
+
+
+def test_headings_of_rows_take_room_too_and_no_cell_is_cut():
+    """They stand in the column of the names, which may all be shorter."""
+    rows = (
+        ("Not among candidates", "kl", "+1.0", "[+0.5, +1.5]", ".812"),
+        ("References", "clock", "+12.0", "[+0.5, +1.5]", ".845 (12 of 24)"),
+    )
+    heads = ("Kind", "", "gained", Column("95%", optional=True), "AUC")
+    table = Table("rules", "", heads, rows, keys=2, grouped=True)
+    for width in range(37, 70):
+        assert "…" not in plain([table], width=width), width
+
+
+def test_the_table_of_triggers_says_from_which_value_each_fires(score):
+    triggers = score["gentle", "cartpole"].triggers.all_attempted
+    table = policies({("cartpole", "gentle"): score["gentle", "cartpole"]})
+    shown = {row[""]: row["fires from"] for row in table.records()}
+    assert shown["always"] == shown["oracle"] == ""
+    residual = triggers["residual"]
+    assert residual.fires
+    assert shown["residual"] == f"{residual.threshold.value:.4g}"
 
 
 def test_an_unknown_table_is_answered_with_the_known_ones(score):

@@ -9,11 +9,12 @@ import worldfork as wf
 from worldfork.analysis.present.summary import summarise
 from worldfork.analysis.present.tables import value as tables
 from worldfork.analysis.present.text import value
+from worldfork.analysis.present.text.answers import answer
 from worldfork.analysis.score.contraction import Bin
 from worldfork.analysis.score.curves import Curve, CurvePoint
 from worldfork.analysis.score.intervals import Skew
 from worldfork.analysis.score.prices import BreakEven, PriceRange
-from worldfork.analysis.score.undefined import Interval, Undefined
+from worldfork.analysis.score.undefined import Estimands, Interval, Undefined
 
 ABSENT = Undefined("not part of this test")
 
@@ -112,8 +113,8 @@ def tried(task, *, always, mean, over, half=5.0):
     ("always", "mean", "over", "end"),
     [
         (-35.0, 73.5, 73.5, "not counted. A trial may cost up to 73.5 [68.5, 78.5]."),
-        (40.0, 42.0, 2.0, "not counted. That is not told from always updating (+2.0 [-3.0, +7.0])."),
-        (-90.0, -14.0, -14.0, "not counted. That is less than never updating."),
+        (40.0, 42.0, 2.0, "not counted. It is not shown to differ from always updating (+2.0 [-3.0, +7.0])."),
+        (-90.0, -14.0, -14.0, "not counted. It is less than never updating."),
     ],
 )
 def test_a_trial_is_advised_where_it_is_told_from_the_better_of_never_and_always(task, always, mean, over, end):
@@ -122,6 +123,15 @@ def test_a_trial_is_advised_where_it_is_told_from_the_better_of_never_and_always
     assert f"where always updating is worth {always:+.1f}; the trial episode is" in words
     assert words.endswith(end)
     assert value.trial_words(dataclasses.replace(task, trials=ABSENT)) == ""
+
+
+def test_to_leave_the_model_frozen_is_advised_over_always_alone_where_a_trial_pays(task):
+    """Else the advice would stand beside a rule that is shown to be worth more than never updating."""
+    frozen = dataclasses.replace(priced(task, ("never", None)), verdict="harmful")
+    frozen = dataclasses.replace(frozen, triggers=Estimands(all_attempted={}, retained={}))
+    for over, advice in ((73.5, "than update at every decision point."), (2.0, "the model frozen.")):
+        said = answer(tried(frozen, always=-35.0, mean=over, over=over)).advice
+        assert said.what.endswith(advice)
 
 
 def priced(task, *ranges):
@@ -161,8 +171,29 @@ def priced(task, *ranges):
     ],
 )
 def test_prices_are_told_in_order_each_with_the_interval_that_there_is(task, ranges, words):
-    assert value.price_words(priced(task, *ranges)).endswith(f"in hindsight: {words}")
-    assert value.price_words(priced(task, ("never", None))) == "Never updating is best at any price of an update."
+    fitted = "with thresholds fitted at no price (worldfork score --update-cost fits them at another)"
+    told = value.price_words(priced(task, *ranges))
+    assert told == f"Best by the total price of an update, in hindsight, {fitted}: {words}"
+    never = value.price_words(priced(task, ("never", None)))
+    assert never == f"Never updating is best at any price of an update, {fitted}."
+
+
+@pytest.mark.parametrize("cost", [1.0, 30.0])
+def test_prices_say_at_which_price_thresholds_were_fitted_and_what_is_best_there(tmp_path, cost):
+    """Thresholds follow the registered price, so that prices and totals of one score agree at it."""
+    path = ledgers.flat(tmp_path / "t.parquet", checkpoints=tuple("01234567"), episodes=4)
+    task = wf.score(path, permutations=20, update_cost=cost)["cartpole"]
+    net = {"never": 0.0, "always": task.policies.all_attempted.always}
+    for name, figures in task.triggers.all_attempted.items():
+        if figures.standing == "candidate":
+            net[name] = figures.policy_total
+    best = max(net, key=net.get)
+    assert task.prices.best_at_cost == best
+    words = value.price_words(task)
+    assert f"with thresholds fitted at the registered price of {cost:g} (" in words
+    assert words.endswith(f"At the registered {cost:g} it is {value._policy(best)}.")
+    caption = tables.prices({("cartpole", ""): task}).caption
+    assert f"Thresholds are fitted at the registered price of {cost:g}, and " in caption
 
 
 def test_what_is_best_in_hindsight_is_told_only_where_a_trigger_beats_chance(task):

@@ -282,7 +282,9 @@ def _width(table: Table, shown: Sequence[int]) -> int:
     """Return how many columns of a screen the table needs."""
     of_columns = [index for index in shown if not (table.grouped and index == 0)]
     widths = [max(map(len, [*_lines([table.heads, *table.rows], index), ""])) for index in of_columns]
-    return sum(widths) + GAP * (len(widths) - 1) + GAP * table.grouped
+    if table.grouped and shown[:2] == [0, 1]:  # headings stand in the column of the names, which are indented
+        widths[0] = max(widths[0] + GAP, *map(len, _lines(table.rows, 0)))
+    return sum(widths) + GAP * (len(widths) - 1)
 
 
 def _on_screen(table: Table) -> "rich.table.Table":

@@ -49,7 +49,10 @@ from worldfork.analysis.score.undefined import settle
 from worldfork.counting import plural
 from worldfork.ledger.pretraining import Seed
 
-LARGER_P: Final = "p, Holm: the larger of two, against random and against shifted fires, corrected."
+LARGER_P: Final = (
+    "p, Holm: each trigger is compared with as many fires at random and with its own fires shifted in time; the "
+    "larger of the two p is shown, corrected."
+)
 FEW_SIGNALS: Final = 3  # columns that are taken for signals without their prefix; more are something else
 EXEMPT: Final = 3  # cells without a divergence rule that are listed
 VERBOSE: Final = (
@@ -192,7 +195,7 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     yield _of_task(
         triggers.policies(alone),
         f"Gained per deployment: the sum of {plural(points, 'episode')}, one after each decision point. The mean "
-        "above is per episode.",
+        "above is per episode. The position table is a timetable: it updates where the other checkpoints gained.",
     )
     if note := auc_note(score.triggers.all_attempted):
         yield Paragraph(note, faint=True)

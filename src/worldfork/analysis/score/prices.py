@@ -4,6 +4,11 @@ A policy that fires n times at a price c is worth its total dR less c n. Two pol
 price at which the mean over checkpoints of their difference is 0; the interval holds every price at which the
 paired t test does not tell them apart (Fieller, "Some problems in interval estimation", Journal of the Royal
 Statistical Society B 1954).
+
+A price is the total of an update: what is registered is in it. Thresholds are those of the triggers' other figures,
+fitted at the registered price, so that a policy is worth at that price what it earns in every table. They stay as
+they are along the prices: fitted anew at each of them they would follow single forks, and which of ten triggers is
+best would change dozens of times.
 """
 
 import dataclasses
@@ -49,10 +54,15 @@ class TriggerPrices:
 class Prices:
     """The price of an update, and those at which the answer changes; all attempted forks."""
 
-    update_cost: float  # as registered: every figure of the task is net of it, and the prices below are gross
+    update_cost: float  # as registered, at which thresholds are fitted; the prices below are totals
     always: BreakEven  # up to this price always updating is worth more than never
     triggers: Mapping[str, TriggerPrices]
     best: tuple[PriceRange, ...]  # of never, always and the registered candidates, in hindsight
+
+    @property
+    def best_at_cost(self) -> str:
+        """The policy that is worth the most at the registered price."""
+        return next(part.policy for part in self.best if part.below is None or self.update_cost < part.below)
 
 
 def break_even(gained: Float[np.ndarray, "clusters"], spent: Float[np.ndarray, "clusters"]) -> BreakEven:

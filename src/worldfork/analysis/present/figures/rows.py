@@ -100,7 +100,7 @@ def price(score: Score, *, arm: str | None = None, task: str | None = None) -> D
     """
     _, tasks = chosen(score, arm=arm, task=task)
     table = value.prices({(name, ""): figures for name, figures in tasks.items()})
-    about = "price of an update (return of an episode); dot: over never up to; diamond: over always from"
+    about = "total price of an update (return of an episode); dot: over never up to; diamond: over always from"
     return draw(by_task(table), about=about, head="best at")
 
 

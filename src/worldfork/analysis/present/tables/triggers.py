@@ -29,7 +29,7 @@ from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.intervals import MeanOf
 from worldfork.analysis.score.permutation_nulls import RandomControl
 from worldfork.analysis.score.records import TaskScore
-from worldfork.analysis.score.triggers import Endpoint, TriggerScore
+from worldfork.analysis.score.triggers import Endpoint, FittedThreshold, TriggerScore
 from worldfork.analysis.score.undefined import Estimand, Undefined
 
 KEYS_OF_TRIGGER = (*KEYS, "Trigger")
@@ -123,10 +123,11 @@ def policies(scores: Scores, estimand: Estimand = "all_attempted") -> Table:
         "policies",
         "Return gained per deployment, thresholds fitted leave-one-checkpoint-out, "
         f"{estimand.replace('_', ' ')} forks; and what firing as often at random gains. p: the larger of two, "
-        "against random and against shifted fires, corrected.",
+        "against random fires and against its own fires shifted in time, corrected.",
         (
             *(*KEYS, "Kind", "", Column("gained", term="per deployment"), Column("95%", optional=True)),
-            *(Column("fires", term="fires"), Column("chance", term="chance"), Column("p, Holm", term="Holm")),
+            *(Column("fires", term="fires"), Column("fires from", term="threshold")),
+            *(Column("chance", term="chance", optional=True), Column("p, Holm", term="Holm")),
             *(Column("beats chance", term="useful"), Column("AUC", term="AUC")),
         ),
         rows,
@@ -177,10 +178,16 @@ def _policy(rule: _Rule, digits: int) -> list[str]:
     trigger, tested = rule.trigger, rule.tested
     auc = rate(trigger.auc) if trigger else ""
     if trigger and rule.fires == 0:
-        return ["never fired", "", "0", "", "", "", auc]
+        return ["never fired", "", "0", "", "", "", "", auc]
     cells = [number(rule.gained.mean, digits), span(rule.gained.student_t, digits), word(rule.fires)]
+    cells.append(text_of(trigger.threshold, _fires_from) if trigger else "")
     cells.append(number(trigger.per_deployment.random, digits) if trigger else "")
     return [*cells, rate(tested.control_p) if tested else "", _finding(tested) if tested else "", auc]
+
+
+def _fires_from(fitted: FittedThreshold) -> str:
+    """Return the threshold that suits all checkpoints together."""
+    return text_of(fitted.value, lambda value: Cell(f"{value:.4g}", values=(value,)))
 
 
 def _finding(trigger: TriggerScore) -> str:

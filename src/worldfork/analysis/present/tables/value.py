@@ -10,6 +10,7 @@ from worldfork.analysis.present.text.formatting import (
     defined,
     digits_for,
     estimate,
+    listed,
     number,
     percent,
     rate,
@@ -18,7 +19,13 @@ from worldfork.analysis.present.text.formatting import (
     unsigned,
     with_span,
 )
-from worldfork.analysis.present.text.value import DOES_NOT_PAY, level_words, place_words, price_from_0
+from worldfork.analysis.present.text.value import (
+    DOES_NOT_PAY,
+    fitted_at,
+    level_words,
+    place_words,
+    price_from_0,
+)
 from worldfork.analysis.score.curves import CurvePoint
 from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.records import TaskScore
@@ -180,11 +187,11 @@ def prices(scores: Scores) -> Table:
     ]
     return Table.of(
         "price",
-        "Prices of an update, in return of an episode, before any price that is registered: up to which a policy "
-        "is worth more than never, from which it is worth more than always, and at which it is worth the most of "
-        "never, always and the candidates, in hindsight, with thresholds fitted at no price. The interval holds "
-        "every price at which the paired t test does not tell the two apart (Fieller). Dot and line: over never; "
-        "diamond: over always. A price below 0 does not pay over never, and over always it is any price.",
+        "Total prices of an update, in return of an episode: up to which a policy is worth more than never, from "
+        "which it is worth more than always, and at which it is worth the most of never, always and the "
+        f"candidates, in hindsight. {_fitted(scores)} The interval holds every price at which the paired t test "
+        "does not tell the two apart (Fieller). Dot and line: over never; diamond: over always. A price below 0 "
+        "does not pay over never, and over always it is any price.",
         (*KEYS, "Policy"),
         rows,
         [
@@ -198,6 +205,12 @@ def prices(scores: Scores) -> Table:
             forecast=prices[1].price if prices[1] else None,
         ),
     )
+
+
+def _fitted(scores: Scores) -> str:
+    """Return at which price thresholds are fitted: the registered one, which all tasks share."""
+    fitted = listed(list(dict.fromkeys(fitted_at(score.prices.update_cost) for score in scores.values())))
+    return f"Thresholds are fitted {fitted}, and worldfork score --update-cost fits them at another."
 
 
 _Prices = tuple[BreakEven | None, BreakEven | None, PriceRange | None]

@@ -1,12 +1,15 @@
 """Answer of one task in sentences: is updating worth it, what to do, and how sure that is."""
 
 import dataclasses
+import itertools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from worldfork.analysis.present.table import Tone
 from worldfork.analysis.present.text.formatting import (
+    decimals,
     defined,
     digits_for,
     estimate,
@@ -17,7 +20,14 @@ from worldfork.analysis.present.text.formatting import (
     unsigned,
 )
 from worldfork.analysis.present.text.stopping import PREDICTIONS_AS_FIXED, graded_by_rule, graded_mean, stops
-from worldfork.analysis.present.text.triggers import candidates, not_beaten, trigger_words, useful_triggers
+from worldfork.analysis.present.text.terms import BEATEN
+from worldfork.analysis.present.text.triggers import (
+    candidates,
+    gain_words,
+    not_beaten,
+    trigger_words,
+    useful_triggers,
+)
 from worldfork.analysis.score.deployment_records import Advantage
 from worldfork.analysis.score.effects import Helped, Scale
 from worldfork.analysis.score.intervals import SIGNIFICANT
@@ -33,6 +43,7 @@ UNIT: Final = " return per episode"
 VERBS: Final = {"harmful": "hurts", "helpful": "helps"}
 TONES: Final[Mapping[str, Tone]] = {"harmful": "bad", "helpful": "good", "unresolved": "open", "undecided": "open"}
 CAME_TO: Final = ("held", "falsified", "unresolved", "not tested")  # of predictions
+FEW: Final = 0.05  # of forks: where so few make half of all |dR|, the mean is theirs
 MANY: Final = 6  # verdicts of one study, beyond which screen and index give each a line, or count them
 
 
@@ -55,9 +66,9 @@ class Answer:
     ungraded: str  # why there is no grade, in two words
     mean: str  # with its interval
     scale: Scale
-    of: str  # in per cent of the frozen and of the clean return; empty where neither is positive
+    of: str  # in per cent of the frozen and of the clean return, or these returns where they are not positive
     helped: Helped
-    diverged: str  # the share of forks that did, and the mean without them; empty where none did
+    diverged: str  # the share of forks that did, or why none could; empty where none did
     advice: Advice
     equivalent: float | None  # the registered margin within which updating is equivalent to not updating
     triggers: str  # did any candidate know when to update
@@ -134,7 +145,7 @@ def _diverged(score: TaskScore) -> str:
     """Return the share of forks that diverged, and the mean of the others: the paper's second estimand."""
     share = defined(score.forks.diverged_share)
     if not share:
-        return ""
+        return _not_ruled(score)
     if share == 1:
         return "; all forks diverged"
     digits, kept = digits_for(score.effect.all_attempted), score.effect.retained
@@ -157,34 +168,75 @@ def _equivalent(score: TaskScore) -> Equivalence | None:
     return min(filter(None, met), key=lambda tested: tested.margin, default=None)
 
 
+def _not_ruled(score: TaskScore) -> str:
+    """Return that a few forks carry the mean where the divergence rule could not drop them; else nothing."""
+    delta = score.evidence.forks.delta.tolist()
+    sums = list(itertools.accumulate(sorted(map(abs, delta), reverse=True)))
+    half = 1 + sum(size < sums[-1] / 2 for size in sums)
+    if not score.divergence.off_in or half > FEW * len(delta):
+        return ""
+    median = statistics.median(delta)
+    return (
+        "; the divergence rule does not apply where frozen returns are not positive, and "
+        f"{plural(half, 'fork')} of {len(delta):,} carr{'ies' if half == 1 else 'y'} half of all |dR|: the median "
+        f"dR of a fork is {number(median, decimals(abs(median)))}"
+    )
+
+
 def _changes_nothing(score: TaskScore) -> bool:
     return not score.evidence.forks.delta.any()
 
 
 def _shares(scale: Scale) -> str:
-    shares = []
-    if not isinstance(scale.of_frozen, Undefined):
-        shares.append(f"{percent(scale.of_frozen)} of the {_rounded(scale.frozen)} that the frozen model returned")
-    if not isinstance(scale.of_clean, Undefined) and not isinstance(scale.clean, Undefined):
-        shares.append(f"{percent(scale.of_clean)} of its {_rounded(scale.clean)} in the clean world")
+    frozen, clean = _rounded(scale.frozen), defined(scale.clean)
+    if isinstance(scale.of_frozen, Undefined):
+        shares = [f"where the frozen model returned {frozen}"]
+    else:
+        shares = [f"{percent(scale.of_frozen)} of the {frozen} that the frozen model returned"]
+    if clean is not None:
+        of = "" if isinstance(scale.of_clean, Undefined) else f"{percent(scale.of_clean)} of "
+        shares.append(
+            f"{of}its {_rounded(clean)} in the clean world" if of else f"and {_rounded(clean)} in the clean world"
+        )
     return ", ".join(shares)
 
 
 def _rounded(value: float) -> str:
-    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+    return f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}"
 
 
 def advise(score: TaskScore) -> Advice:
-    """Return what the verdict and the triggers come to, on all attempted forks."""
-    useful = useful_triggers(score)
+    """Return what the verdict and the triggers come to, on all attempted forks.
+
+    A trigger that is useful is the advice. One that earns more than the better of never and always is the advice
+    where the mean gives none, and else stands behind it.
+    """
+    useful, triggers = list(useful_triggers(score)), score.triggers.all_attempted
+    found, mean = candidates(score), _advise_on_mean(score)
+    named = useful or found.paying
+    if not named:
+        return mean
+    name = max(named, key=lambda name: defined(triggers[name].policy_total) or -math.inf)
+    condition, earns = _condition(name, triggers[name]), f"That earns {gain_words(name, score)}"
+    if len(named) > 1:
+        earns += f", of {len(named)} such triggers the most in hindsight"
     if useful:
-        name, figures = max(useful.items(), key=lambda item: defined(item[1].policy_total) or -math.inf)
-        return Advice("when", f"Update only when {_condition(name, figures)}.", _why_useful(figures, score))
+        return Advice("when", f"Update only when {condition}.", f"{earns}. {_why_useful(triggers[name], score)}")
+    unbeaten = listed([BEATEN[test] for test in found.missed[name]], last="or")
+    earns = f"{earns}; that it beats {unbeaten} is not shown."
+    if mean.kind == "unresolved":
+        return Advice("when", f"Update when {condition}.", f"{earns} {mean.certainty}")
+    return dataclasses.replace(
+        mean, certainty=f"{mean.certainty} More on these models: update when {condition}. {earns}"
+    )
+
+
+def _advise_on_mean(score: TaskScore) -> Advice:
+    """Return which of never and always the verdict advises."""
     if _changes_nothing(score):
         return Advice("unresolved", "Nothing to decide.", "dR is 0 at every fork: updating changes no return.")
     verdict, sure = defined(score.verdict), score.judgement.grade == "resolved"
-    # Where a trigger earns more than never and always do, the better of the two is not all that can be had.
-    paying = bool(candidates(score).paying)
+    better = _more_than_both(score)
     if verdict is None:
         why = "One checkpoint has no spread: it takes at least six to resolve a mean"
         if score.effect.all_attempted.clusters > 1 and isinstance(score.verdict, Undefined):
@@ -192,10 +244,10 @@ def advise(score: TaskScore) -> Advice:
         return Advice("unresolved", "No advice.", why if why.endswith("?") else f"{why}.")
     if verdict == "harmful":
         what = "Leave the model frozen" if sure else "Rather leave the model frozen"
-        instead = f" {'rather than' if sure else 'than'} update at every decision point" if paying else ""
+        instead = f" {'rather than' if sure else 'than'} update at every decision point" if better else ""
         return Advice("never", f"{what}{instead}.", _certainty(score))
     if verdict == "helpful":
-        always = f"Update at every decision point{' rather than never' if paying else ''}."
+        always = f"Update at every decision point{' rather than never' if better else ''}."
         return Advice("always", always if sure else "Rather update than not.", _certainty(score))
     if (equivalent := _equivalent(score)) is not None:
         why = (
@@ -206,12 +258,21 @@ def advise(score: TaskScore) -> Advice:
     return Advice("unresolved", "No advice yet.", _certainty(score))
 
 
+def _more_than_both(score: TaskScore) -> bool:
+    """Return whether a trigger, or a trial of each update, earns more than never and always: then the better of the
+    two is not all that can be had."""
+    tried = defined(score.trials)
+    trial = tried.by_episodes.get("1") if tried else None
+    over = defined(trial.over_better.student_t) if trial else None
+    return score.prices.best_at_cost not in ("never", "always") or (over is not None and over.low > 0)
+
+
 def _condition(name: str, figures: TriggerScore) -> str:
     """Return the signal and the threshold that fits all checkpoints; an alarm has none."""
     fitted = defined(figures.threshold)
     if fitted is None:
         return f"{name} raises an alarm"
-    reached = "has any value" if isinstance(fitted.value, Undefined) else f"reaches {fitted.value:.4g}"
+    reached = "has any value" if isinstance(fitted.value, Undefined) else f"is {fitted.value:.4g} or more"
     return (
         f"{name} {reached} (here at {percent(defined(fitted.share) or 0.0, signed=False)} of the decision points)"
     )
@@ -234,7 +295,10 @@ def _certainty(score: TaskScore) -> str:
     grade, more = defined(judged.grade), defined(judged.more_checkpoints)
     outlook = ""
     if more:
-        outlook = f"; about {plural(more, 'more checkpoint')} would resolve it, if mean and spread stay as they are"
+        outlook = (
+            f"; about {plural(more, 'more checkpoint')} would resolve the mean of updating every time, if it and "
+            "its spread stay as they are"
+        )
     elif grade != "resolved" and isinstance(judged.more_checkpoints, Undefined):
         outlook = f"; {judged.more_checkpoints.why}"
     over = f"{judged.family} means" if judged.family > 1 else ""

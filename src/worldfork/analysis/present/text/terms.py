@@ -14,5 +14,5 @@ BEATEN: Final[Mapping[str, str]] = {
     "random_shift": "chance shifted in time",
     "swapped": "the fires of other checkpoints",
     "better_of_both": "the better of never and always",
-    "position_table": "the position table",
+    "position_table": "a fixed timetable (the position table)",
 }

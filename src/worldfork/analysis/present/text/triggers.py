@@ -3,13 +3,22 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from worldfork.analysis.present.text.formatting import defined, listed
+from worldfork.analysis.present.text.formatting import defined, estimate, listed, span
 from worldfork.analysis.present.text.terms import BEATEN
 from worldfork.analysis.read.triggers import is_reference
+from worldfork.analysis.score.intervals import SIGNIFICANT, MeanOf
+from worldfork.analysis.score.policies import count_deployments
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.triggers import TriggerScore
+from worldfork.analysis.score.undefined import divide, divide_bounds
 from worldfork.counting import plural
+
+USEFUL: Final = (
+    "a useful one also beats the fires of other checkpoints, the better of never and always, and "
+    f"{BEATEN['position_table']}"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,15 +81,16 @@ def trigger_words(score: TaskScore) -> str:
         )
     if not found.passing:
         return f"None of {count}{found.others} beats chance after correction."
-    both = len(found.paying)
-    if len(found.passing) == 1:
-        beat = f"{found.passing[0]} beats chance{' and the better of never and always' if both else ''}"
+    both, passing = len(found.paying), len(found.passing)
+    if passing == 1:
+        beat = f"{of_these}, {found.passing[0]} beats chance{' and the better of never and always' if both else ''}"
     else:
-        beat = f"{len(found.passing)} beat chance"
+        beat = f"{passing} of {count}{found.others} beat chance"
         if both:
-            also = "all of these" if both == len(found.passing) else f"{both} of these"
-            beat += f", {also} also the better of never and always"
-    return f"{of_these}, {beat}; {'it is not' if found.registered == 1 else 'none is'} useful."
+            also = "all" if both == passing else f"{both} of these"
+            beat += f", and {also} also beat the better of never and always"
+    none = "It is not called" if found.registered == 1 else "None is called"
+    return f"{beat}. {none} useful: {USEFUL}."
 
 
 def not_beaten(score: TaskScore) -> str:
@@ -95,9 +105,38 @@ def not_beaten(score: TaskScore) -> str:
 
     nearest = min(missed, key=distance)
     unbeaten = listed([BEATEN[test] for test in missed[nearest]], last="or")
+    anew = _lost_anew(score.triggers.all_attempted[nearest], missed[nearest])
     if len(missed) == 1:
-        return f"{nearest} is not shown to beat {unbeaten}."
-    return f"{nearest} comes nearest: it is not shown to beat {unbeaten}."
+        return f"{nearest} is not shown to beat {unbeaten}{anew}."
+    return f"{nearest} comes nearest: it is not shown to beat {unbeaten}{anew}."
+
+
+def _lost_anew(trigger: TriggerScore, missed: Sequence[str]) -> str:
+    """Return that a trigger would beat never and always if its thresholds were given; else nothing."""
+    gains, p = defined(trigger.gains), defined(trigger.adjusted["better_of_both"])
+    gain = gains["better_of_both"] if gains else None
+    anew = defined(gain.refitted) if gain else None
+    if "better_of_both" not in missed or anew is None or p is None or p >= SIGNIFICANT or anew.low > 0:
+        return ""
+    return (
+        f". With its threshold fitted anew without each checkpoint, the interval of a checkpoint's gain over never "
+        f"and always contains 0: {span(anew, 1)}"
+    )
+
+
+def gain_words(name: str, score: TaskScore) -> str:
+    """Return what a candidate earns more than the better of never and always in a deployment, with the interval
+    that counts the uncertainty of its threshold."""
+    gains = defined(score.triggers.all_attempted[name].gains)
+    assert gains is not None  # it beats them
+    gain, forks = gains["better_of_both"], score.evidence.forks
+    kept = count_deployments(forks.take(score.evidence.scored("all_attempted")))
+    more = MeanOf(
+        mean=divide(gain.mean, kept.of_checkpoint), student_t=divide_bounds(gain.refitted, kept.of_checkpoint)
+    )
+    better = "always" if (defined(score.policies.all_attempted.always) or 0.0) > 0 else "never"
+    anew = "thresholds fitted anew without each checkpoint"
+    return f"{estimate(more)} per deployment more than {better} updating ({anew})"
 
 
 def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:

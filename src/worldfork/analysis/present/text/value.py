@@ -125,9 +125,9 @@ def trial_words(score: TaskScore) -> str:
     if better.low > 0:
         return f"{words} A trial may cost up to {price(trial.break_even, digits)}."
     baseline = "always" if always > 0 else "never"
-    than = f"less than {baseline} updating" if better.high < 0 else f"not told from {baseline} updating"
+    than = f"less than {baseline} updating" if better.high < 0 else f"not shown to differ from {baseline} updating"
     difference = f" ({estimate(trial.over_better, digits)})" if always > 0 else ""
-    return f"{words} That is {than}{difference}."
+    return f"{words} It is {than}{difference}."
 
 
 def price(even: BreakEven, digits: int) -> str:
@@ -148,20 +148,35 @@ def price_from_0(even: BreakEven, digits: int, *, below: str) -> str:
 
 
 def price_words(score: TaskScore) -> str:
-    """Return which policy is worth the most at which price of an update, in hindsight."""
+    """Return which policy is worth the most at which total price of an update, and at the registered one."""
     prices, digits = score.prices, digits_for(score.effect.all_attempted)
+    cost, fitted = prices.update_cost, ""
+    if prices.triggers:
+        fitted = f", with thresholds fitted {fitted_at(cost)} (worldfork score --update-cost fits them at another)"
     ranges = [part for part in prices.best if defined(part.below) is None or part.below != part.above]
     fixed = {"never", "always"}
-    if not ranges or not (candidates(score).passing or fixed.issuperset(part.policy for part in ranges)):
+    only_fixed = fixed.issuperset(part.policy for part in ranges)
+    if not ranges or not (cost or only_fixed or candidates(score).passing):
         return ""  # what is best in hindsight among triggers that do not beat chance says nothing
     if len(ranges) == 1:
-        return f"{_policy(ranges[0].policy).capitalize()} is best at any price of an update."
+        return f"{_policy(ranges[0].policy).capitalize()} is best at any price of an update{fitted}."
     clauses = []
     for part, following in itertools.pairwise(ranges):
         clauses.append(f"{_policy(part.policy)} up to {price(_until(prices, part, following.policy), digits)}")
-    registered = f" An update is registered to cost {prices.update_cost:g}." if prices.update_cost else ""
+    at_cost = f" At the registered {cost:g} it is {_policy(prices.best_at_cost)}." if cost else ""
     last = _policy(ranges[-1].policy)
-    return f"Best by the price of an update, in hindsight: {', '.join(clauses)}, {last} above.{registered}"
+    return (
+        f"Best by the total price of an update, in hindsight{fitted}: {', '.join(clauses)}, {last} above.{at_cost}"
+    )
+
+
+def fitted_at(cost: float) -> str:
+    """Return at which price thresholds are fitted.
+
+    >>> fitted_at(0.0), fitted_at(12.0)
+    ('at no price', 'at the registered price of 12')
+    """
+    return f"at the registered price of {cost:g}" if cost else "at no price"
 
 
 def _policy(name: str) -> str:
