@@ -15,6 +15,7 @@ import polars as pl
 from worldfork.analysis.read.outcomes import EPISODES
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
+from worldfork.ledger.recorded import RecordedRow
 
 SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -123,6 +124,8 @@ def _read_jsonl(path: Path) -> pl.DataFrame:
                 raise WorldforkError(f"`{path}`, line {line} is not JSON: {error.msg}.") from error
             if not isinstance(row, dict):
                 raise WorldforkError(f"`{path}`, line {line}: expected an object with one fork, got {text[:40]!r}.")
+            if row.get("schema") == RecordedRow.version:
+                raise WorldforkError(f"`{path}` holds the rows of a recorder: name its folder, `{path.parent}`.")
             for column, value in row.items():
                 cells = columns.setdefault(column, [])
                 cells.extend([None] * (count - len(cells)))
