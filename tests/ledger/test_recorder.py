@@ -422,6 +422,35 @@ def test_costs_are_turned_once(tmp_path: Path) -> None:
         wf.score(tmp_path / "mine", higher_is_better=False)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_an_exported_table_says_what_the_ledger_says(tmp_path: Path, suffix: str) -> None:
+    settings: dict[str, Any] = {"higher_is_better": False, "failure_return": 12.0, "update_cost": 0.5}
+    recorder = wf.Recorder(tmp_path / "mine", task="latency", **settings)
+    for checkpoint in range(6):
+        for k in (1, 2, 3):
+            crashed = float("nan") if (checkpoint, k) == (0, 3) else 7.0 + 0.1 * checkpoint
+            signals, update = {"load": float(k)}, [crashed, 7.0]
+            recorder.fork(checkpoint=checkpoint, k=k, hold=[9.0 + k, 9.0], update=update, signals=signals)
+    table = tmp_path / "new" / f"mine{suffix}"
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "mine"), "-o", str(table)])
+    assert done.stderr == (
+        "Note: Costs were recorded: in the table they are returns, with their sign turned. A table does not hold "
+        f"how it is scored: `worldfork score {table} --update-cost 0.5 --failure-return -12.0` answers as the "
+        "ledger does.\n"
+    )
+    assert done.stdout == f"18 forks in {table}.\n"
+    options = done.stderr.partition(str(table))[2].partition("`")[0].split()
+    by_ledger, by_table = (
+        json.loads(CliRunner().invoke(app, ["score", str(source), "--json", *more]).stdout)["arms"][""]["tasks"]
+        for source, more in ((tmp_path / "mine", ()), (table, options))
+    )
+    for figure in ("effect", "verdict", "forks", "judgement"):
+        assert by_table["latency"][figure] == by_ledger["latency"][figure]
+    assert by_table["latency"]["verdict"] == "helpful"
+    assert (by_table["latency"]["forks"]["failed_update"], by_table["latency"]["forks"]["diverged"]) == (1, 1)
+    assert recorder.forks()["r_hold"].to_list() == pytest.approx([-9.5, -10.0, -10.5] * 6)
+
+
 def test_a_price_is_taken_off_every_update(tmp_path: Path) -> None:
     for name, settings in (("free", {}), ("priced", {"update_cost": 2.0})):
         recorded(tmp_path / name, **settings)
