@@ -34,6 +34,8 @@ def report(
     triggers: options.TriggerNames = None,
     lower_is_better: options.LowerIsBetter = False,
     failure_return: options.FailureReturn = None,
+    update_cost: options.UpdateCost = None,
+    columns: options.Columns = None,
     seed: options.Seed = 0,
     permutations: options.Permutations = 20_000,
     as_json: options.AsJson = False,
@@ -52,6 +54,7 @@ def report(
     from worldfork.progress import bars
 
     ledgers = [locate(ledger) for ledger in ledgers]
+    priced = {} if update_cost is None else {"update_cost": update_cost}
 
     def scored(ledger: Path) -> Material:
         with bars(quiet=quiet or as_json, transient=True) as progress:
@@ -62,7 +65,9 @@ def report(
                 triggers=triggers,
                 higher_is_better=not lower_is_better,
                 failure_return=failure_return,
+                columns=options.columns_of(columns),
                 progress=progress,
+                **priced,
             )
 
     if live and as_json:

@@ -129,10 +129,12 @@ def _diverged(score: TaskScore) -> str:
     if not share:
         return ""
     digits = digits_for(score.effect.all_attempted)
+    beyond = score.evidence.divergence.dropped & ~score.evidence.forks.outcomes.failed
+    verb = "diverged" if beyond.any() else "failed"
     if share == 1:
-        return "; all forks diverged"
+        return f"; all forks {verb}"
     return (
-        f"; {percent(share, signed=False)} of the forks diverged, and without them it is "
+        f"; {percent(share, signed=False)} of the forks {verb}, and without them it is "
         f"{estimate(score.effect.retained, digits)}"
     )
 
