@@ -187,7 +187,10 @@ class Recorder:
         return tuple(wanted[name] for name in order) in self._known
 
     def forks(self) -> "pl.DataFrame":
-        """Return the forks as a flat table, one row each, in the columns that `wf.score` reads."""
+        """Return the forks as a flat table, one row each, in the columns that `wf.score` reads.
+
+        Recorded costs are returns there, with their sign turned.
+        """
         from worldfork.analysis.read import recorded_frame
 
         return recorded_frame(RecordedLedger(self.path))

@@ -94,7 +94,8 @@ def _write_table(ledger: Path, path: Path, kind: str, *, quiet: bool) -> tuple[i
         more, failure = settings.higher_is_better, settings.failure_return
         failures = {} if failure is None else {settings.task: failure if more else 0.0 - failure}
         turned = "" if more else "Costs were recorded: in the table they are returns, with their sign turned. "
-        note = turned + _left_out(path, _options(Rules(update_cost=settings.update_cost), frame, failures))
+        needed = _options(Rules(update_cost=settings.update_cost), frame, failures)
+        note = f"{turned}{_left_out(path, needed)}".strip()
     else:
         study = Study(ledger)
         rows, rules = read_rows(study), Rules.registered(study.registration)
@@ -115,18 +116,18 @@ def _options(rules: "Rules", frame: "pl.DataFrame", failures: Mapping[str, float
     """Return the options of `score` that read the table as its ledger is read; `failures` are returns by task."""
     from worldfork.analysis.score import Rules
 
-    usual, options = Rules(), []
+    usual, needed = Rules(), []
     if rules.update_cost:
-        options.append(f"--update-cost {rules.update_cost!r}")
+        needed.append(f"--update-cost {rules.update_cost!r}")
     if rules.divergence != usual.divergence:
-        options.append("--no-divergence" if rules.divergence is None else f"--divergence {rules.divergence!r}")
+        needed.append("--no-divergence" if rules.divergence is None else f"--divergence {rules.divergence!r}")
     if rules.rate != usual.rate:
-        options.append(f"--rate {rules.rate!r}")
+        needed.append(f"--rate {rules.rate!r}")
     failed = frame.filter(frame["r_hold"].is_null() | frame["r_update"].is_null())["task"].unique()
     counted = {task: value for task, value in failures.items() if task in failed}
     alike = len(set(counted.values())) == 1  # else no one option says it
     said = [f"--failure-return {value!r}{'' if alike else f' in {task}'}" for task, value in counted.items()]
-    return [*options, *dict.fromkeys(said)]
+    return [*needed, *dict.fromkeys(said)]
 
 
 def _publish(study: Path, target: Path, *, streams: bool) -> int:
