@@ -108,8 +108,8 @@ def _write_table(ledger: Path, path: Path, kind: str, *, quiet: bool) -> tuple[i
 
 def _left_out(table: Path, options: list[str]) -> str:
     """Return a line on the rules that a table does not hold; empty where they are what `score` takes anyway."""
-    told = " ".join(["worldfork score", str(table), *options])
-    return f"A table does not hold how it is scored: `{told}` answers as the ledger does." if options else ""
+    command = " ".join(["worldfork score", str(table), *options])
+    return f"A table does not hold how it is scored: `{command}` answers as the ledger does." if options else ""
 
 
 def _options(rules: "Rules", frame: "pl.DataFrame", failures: Mapping[str, float]) -> list[str]:
@@ -126,8 +126,8 @@ def _options(rules: "Rules", frame: "pl.DataFrame", failures: Mapping[str, float
     failed = frame.filter(frame["r_hold"].is_null() | frame["r_update"].is_null())["task"].unique()
     counted = {task: value for task, value in failures.items() if task in failed}
     alike = len(set(counted.values())) == 1  # else no one option says it
-    said = [f"--failure-return {value!r}{'' if alike else f' in {task}'}" for task, value in counted.items()]
-    return [*needed, *dict.fromkeys(said)]
+    counts = [f"--failure-return {value!r}{'' if alike else f' in {task}'}" for task, value in counted.items()]
+    return [*needed, *dict.fromkeys(counts)]
 
 
 def _publish(study: Path, target: Path, *, streams: bool) -> int:
