@@ -229,7 +229,9 @@ def report(
     triggers: "Sequence[str | Trigger] | str | None" = None,
     higher_is_better: bool = True,
     failure_return: float | None = None,
+    columns: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    **rules: Any,
 ) -> "Page":
     """Write the page: one self-contained HTML file. In a notebook it shows itself.
 
@@ -239,20 +241,27 @@ def report(
         triggers: those to compare; else as registered.
         higher_is_better: as in `score`.
         failure_return: as in `score`.
+        columns: as in `score`.
         progress: called with (what, done, total); by default bars in a terminal or notebook.
+        rules: any field of `wf.Rules`, such as `update_cost`.
 
     >>> import worldfork as wf
     >>> page = wf.report("results/demo", "/tmp/worldfork-page")  # doctest: +SKIP
     """
     from worldfork.analysis.present.page import write_page
+    from worldfork.analysis.score import Score
 
+    if isinstance(source, Score):
+        raise WorldforkError("A page needs the forks, not their score: give `report` what you gave `score`.")
     return write_page(
         source,
         folder,
         triggers=triggers,
         higher_is_better=higher_is_better,
         failure_return=failure_return,
+        columns=columns,
         progress=progress or silent,
+        **rules,
     )
 
 

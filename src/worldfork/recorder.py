@@ -1,5 +1,6 @@
 """Recording of forks from a loop of your own: a training script, a robot lab, an agent sandbox."""
 
+import contextlib
 import operator
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from worldfork.ledger.recorded import (
     RecordedLedger,
     RecordedRow,
     RecorderSettings,
+    is_recorded,
 )
 from worldfork.ledger.row import Number, finite, gain, mean, seal
 from worldfork.progress import Notify, log
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+Whole = SupportsIndex | float  # a whole number of any library, also as a data frame writes it
+Name = str | Whole
 LOCK = ".lock"
+POLICIES = ("never", "always", "oracle")  # rows of every table of triggers
 BEGUN = {LOCK, f".{SETTINGS}.partial"}  # files that a kill may leave before recorder.json
 
 
@@ -78,43 +83,50 @@ class Recorder:
             RecorderSettings,
             task=task,
             question=question,
-            guarantees=Guarantees(common_random_numbers=common_random_numbers, exact_restore=exact_restore),
+            guarantees=_checked(
+                Guarantees, common_random_numbers=common_random_numbers, exact_restore=exact_restore
+            ),
             higher_is_better=higher_is_better,
-            failure_return=None if failure_return is None else float(failure_return),
-            update_cost=float(update_cost),
+            failure_return=None if failure_return is None else _float(failure_return, "failure_return"),
+            update_cost=_float(update_cost, "update_cost"),
         )
         self._known: set[Identity] = set()
         self._last = self._settings.digest
         self._size = 0  # bytes of the file of rows that `_known` and `_last` are of
+        if is_recorded(self.path):
+            RecordedLedger(self.path)  # raises where recorder.json was lost or damaged
         files.refuse_other_folders(self.path, kind="recorded ledger", record=SETTINGS, begun=BEGUN)
         files.make_folders(self.path)
         with files.exclusive(self.path / LOCK, wait=True):
             self._settle()
+            if not (self.path / ROWS).exists():  # from now on a folder without it has lost it
+                files.append(self.path / ROWS, b"")
             self._catch_up()
 
     def fork(
         self,
         *,
-        checkpoint: str | SupportsIndex,
-        k: SupportsIndex,
+        checkpoint: Name,
+        k: Whole,
         hold: Any,
         update: Any,
         signals: Mapping[str, Any] | None = None,
         direction: str = "",
         level: Any = None,
         arm: str = "",
-        stream_seed: SupportsIndex = 0,
-        update_seed: SupportsIndex = 0,
+        stream_seed: Whole = 0,
+        update_seed: Whole = 0,
         clean_return: Any = None,
     ) -> Number:
         """Record one fork; return dR, the mean of `update` less that of `hold`, or None if a return is not finite.
 
         Args:
-            checkpoint: the deployed model. Models are independent of one another, forks of one model are not.
+            checkpoint: the deployed model, a text or a whole number. Models are independent of one another, forks
+                of one model are not.
             k: the decision point of its deployment, from 1.
-            hold: return without the update, or a list with the return of every episode.
+            hold: return without the update, or a list with the return of every episode; NaN where it failed.
             update: return with the update, of the same episodes.
-            signals: numbers known before the decision, larger for more reason to update.
+            signals: numbers known before the decision by their names, larger for more reason to update.
             direction: the deployment, where a model has several.
             level: how far the world has drifted.
             arm: the way of updating, where several are compared.
@@ -135,7 +147,7 @@ class Recorder:
             **returns,
             level=_number(level, "level"),
             clean_return=_number(clean_return, "clean_return"),
-            signals={name: _number(value, f"signals.{name}") for name, value in (signals or {}).items()},
+            signals=_signals({} if signals is None else signals),
             r_hold=r_hold,
             r_update=r_update,
             delta=gain(r_hold, r_update),
@@ -147,8 +159,8 @@ class Recorder:
             if row.identity in self._known:
                 raise WorldforkError(
                     f"Fork {row.k} of {row.place} is in `{self.path}` already, and a fork is recorded once. Ask "
-                    "`has` before you compute it, or tell the two apart by direction, stream_seed, update_seed or "
-                    "arm."
+                    "`has` before you compute it, and give each of several processes checkpoints of its own; or "
+                    "tell the two apart by direction, stream_seed, update_seed or arm."
                 )
             sealed = seal(row, prev=self._last)
             line = as_file(sealed.model_dump(mode="json", by_alias=True))
@@ -160,12 +172,12 @@ class Recorder:
     def has(
         self,
         *,
-        checkpoint: str | SupportsIndex,
-        k: SupportsIndex,
+        checkpoint: Name,
+        k: Whole,
         direction: str = "",
         arm: str = "",
-        stream_seed: SupportsIndex = 0,
-        update_seed: SupportsIndex = 0,
+        stream_seed: Whole = 0,
+        update_seed: Whole = 0,
     ) -> bool:
         """Return whether the fork is recorded, so that a loop which is run again can skip it."""
         wanted = _identity(checkpoint, k, direction, arm, stream_seed, update_seed)
@@ -175,7 +187,10 @@ class Recorder:
         return tuple(wanted[name] for name in order) in self._known
 
     def forks(self) -> "pl.DataFrame":
-        """Return the forks as a flat table, one row each, in the columns that `wf.score` reads."""
+        """Return the forks as a flat table, one row each, in the columns that `wf.score` reads.
+
+        Recorded costs are returns there, with their sign turned.
+        """
         from worldfork.analysis.read import recorded_frame
 
         return recorded_frame(RecordedLedger(self.path))
@@ -214,38 +229,78 @@ class Recorder:
 
 
 def _identity(
-    checkpoint: str | SupportsIndex,
-    k: SupportsIndex,
+    checkpoint: Name,
+    k: Whole,
     direction: str,
     arm: str,
-    stream_seed: SupportsIndex,
-    update_seed: SupportsIndex,
+    stream_seed: Whole,
+    update_seed: Whole,
 ) -> dict[str, Any]:
     numbers = {"k": k, "stream_seed": stream_seed, "update_seed": update_seed}
-    try:
-        whole = {name: operator.index(value) for name, value in numbers.items()}
-    except TypeError as error:
-        raise WorldforkError(f"`k`, `stream_seed` and `update_seed` are whole numbers ({error}).") from error
+    whole = {name: _whole(value, f"`{name}` is a whole number") for name, value in numbers.items()}
+    if not isinstance(checkpoint, str):
+        checkpoint = str(_whole(checkpoint, "`checkpoint` is a text or a whole number"))
     return {"checkpoint": str(checkpoint), "direction": direction, "arm": arm, **whole}
+
+
+def _whole(given: Any, expected: str) -> int:
+    """Return a whole number of any library as an integer: 3.0, which a data frame makes of 3, is 3."""
+    if not isinstance(given, str | bool | np.bool_):
+        with contextlib.suppress(TypeError):
+            return operator.index(given)
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            if (number := float(given)).is_integer():
+                return int(number)
+    raise WorldforkError(f"{expected}; got {given!r:.60}.")
 
 
 def _returns(given: Any, name: str) -> tuple[Number, ...]:
     """Return a number, or a list of them, as a tuple with None in place of those that are not finite."""
-    try:
-        values = np.atleast_1d(np.asarray([np.nan] if given is None else given, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise WorldforkError(f"`{name}` is a return, or a list of one per episode; got {given!r:.60}.") from error
+    array = _array(given)
+    if array is None:
+        raise WorldforkError(
+            f"`{name}` is a return, or a list of one per episode; got {given!r:.60}. Give numbers (of a tensor "
+            "`.detach().cpu()`), and float('nan') for a branch that failed."
+        )
+    values = np.atleast_1d(array.astype(np.float64))
     if values.ndim != 1 or not len(values):
         raise WorldforkError(f"`{name}` is a return, or a list of one per episode; got an array {values.shape}.")
     return finite(values)
 
 
+def _array(given: Any) -> np.ndarray | None:
+    """Return numbers of any library as an array; None for texts, truths, None and what is no number."""
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):  # the last of a tensor with gradient, or on a GPU
+        return None
+    return array if array.dtype.kind in "iuf" else None
+
+
+def _signals(given: Any) -> dict[str, Number]:
+    """Return signals as numbers by their names; raise for a name that figures beside them have."""
+    if not isinstance(given, Mapping):
+        raise WorldforkError(f'`signals` are numbers by their names, such as {{"error": 0.2}}; got {given!r:.60}.')
+    if taken := [name for name in given if name in POLICIES]:
+        raise WorldforkError(
+            f"A signal can not be called `{taken[0]}`: score has a policy of that name. Rename the signal."
+        )
+    return {name: _number(value, f"signals.{name}") for name, value in given.items()}
+
+
 def _number(given: Any, name: str) -> Number:
     """Return a number as a float; None for none, and for one that is not finite."""
-    try:
-        return None if given is None else finite([float(given)])[0]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise WorldforkError(f"`{name}` is a number or None; got {given!r:.60}.") from error
+    return None if given is None else finite([_float(given, name)])[0]
+
+
+def _float(given: Any, name: str) -> float:
+    """Return a number of any library as a float."""
+    if not isinstance(given, str):
+        with contextlib.suppress(
+            TypeError, ValueError, OverflowError, RuntimeError
+        ):  # the last of a tensor of many
+            return float(given)
+    raise WorldforkError(f"`{name}` is a number or None; got {given!r:.60}.")
 
 
 def _checked(model: Any, **fields: Any) -> Any:

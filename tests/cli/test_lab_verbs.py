@@ -326,7 +326,7 @@ def test_what_carries_an_interrupted_run_on_is_the_command_that_was_typed(tmp_pa
         (["verify", "nowhere"], "There is no study `nowhere`"),
         (["report", "nowhere"], "There is no `nowhere`"),
         (["check", "nowhere"], "nowhere"),
-        (["export", "nowhere", "-o", "missing/forks.csv"], "There is no folder `missing` to write `forks.csv`"),
+        (["export", "nowhere", "-o", "missing/forks.csv"], "There is no study `nowhere`"),
     ],
 )
 def test_an_error_is_the_first_thing_that_is_printed(

@@ -356,10 +356,11 @@ def test_every_flipped_bit_and_every_cut_is_found(tmp_path: Path, temporary: Pat
     publish(write(tmp_path / "study"), tmp_path / "tiny.tar.xz")
     whole = (tmp_path / "tiny.tar.xz").read_bytes()
     shutil.rmtree(tmp_path / "study")
+    again = r"x\.tar\.xz` is damaged.*Fetch it again\."
     places = {*range(30), *range(30, len(whole), 41), *range(len(whole) - 30, len(whole))}
     for place in sorted(places):
         flipped = whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :]
-        refused(tmp_path / "x.tar.xz", flipped, because=r"x\.tar\.xz` is damaged", temporary=temporary)
+        refused(tmp_path / "x.tar.xz", flipped, because=again, temporary=temporary)
     for changed in (
         b"",
         whole[:7],
@@ -369,7 +370,7 @@ def test_every_flipped_bit_and_every_cut_is_found(tmp_path: Path, temporary: Pat
         whole + whole,
         whole + bytes(4),
     ):
-        refused(tmp_path / "x.tar.xz", changed, because=r"x\.tar\.xz` is damaged", temporary=temporary)
+        refused(tmp_path / "x.tar.xz", changed, because=again, temporary=temporary)
     refused(tmp_path / "x.tar.xz", b"PK\x03\x04" + whole, because="is damaged", temporary=temporary)
 
 

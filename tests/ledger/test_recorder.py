@@ -24,6 +24,16 @@ from worldfork.ledger.verify import identity, verify
 TASK = {"task": "churn model", "question": "Does weekly retraining pay?"}
 
 
+class WithGradient:
+    """A stand-in for a tensor that some library does not give out as it is."""
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    def __float__(self) -> float:
+        raise RuntimeError("a Tensor with 2 elements cannot be converted to Scalar")
+
+
 def recorded(folder: Path, *, checkpoints: int = 8, points: int = 4, **settings: Any) -> wf.Recorder:
     """A ledger in which an update earns as much more as its checkpoint's number, and its signal says so."""
     recorder = wf.Recorder(folder, **{**TASK, **settings})
@@ -60,8 +70,9 @@ def test_every_verb_takes_it(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.exception
         return done.output
 
-    assert "32 forks in 8 cells, complete; 0 problems." in invoke("verify", tmp_path / "mine")
     name, _, root = identity(tmp_path / "mine")
+    passed = f"As far as it goes: 32 forks in 8 cells; root {root}; 0 problems."
+    assert passed in invoke("verify", tmp_path / "mine")
     assert f"root {root}" in invoke("verify", tmp_path / "mine", "--root")
     invoke("verify", tmp_path / "mine", "--expect", root)
     stated = "On the recorder's word: common random numbers: yes; exact restore: not stated."
@@ -133,6 +144,14 @@ def _record(folder: Path, checkpoint: str) -> None:
         recorder.fork(checkpoint=checkpoint, k=k, hold=1.0, update=float(k))
 
 
+def test_two_processes_that_run_one_loop_are_told_to_split_it(tmp_path: Path) -> None:
+    one, other = (wf.Recorder(tmp_path / "mine", **TASK) for _ in range(2))
+    assert (one.has(checkpoint=0, k=1), other.has(checkpoint=0, k=1)) == (False, False)
+    one.fork(checkpoint=0, k=1, hold=1.0, update=2.0)
+    with pytest.raises(WorldforkError, match="give each of several processes checkpoints of its own"):
+        other.fork(checkpoint=0, k=1, hold=1.0, update=2.0)
+
+
 def test_a_torn_line_is_cut_off_and_named(tmp_path: Path) -> None:
     recorded(tmp_path / "mine", checkpoints=1)
     path = tmp_path / "mine" / "forks.jsonl"
@@ -184,6 +203,38 @@ def test_rows_that_were_lost_doubled_or_moved_are_found(tmp_path: Path) -> None:
         assert "A row was lost, doubled or moved" in verify(tmp_path / "mine").problems[0]
 
 
+def test_a_recording_passes_as_far_as_it_goes_and_its_root_knows_the_last_forks(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", checkpoints=2)
+    path, root = tmp_path / "mine" / "forks.jsonl", identity(tmp_path / "mine")[2]
+    lines = path.read_text().splitlines(keepends=True)
+    for kept, said in ((5, "5 forks in 2 cells"), (0, "0 forks in 0 cells")):
+        path.write_text("".join(lines[:kept]))
+        assert not verify(tmp_path / "mine").complete
+        done = CliRunner().invoke(app, ["verify", str(tmp_path / "mine")])
+        assert done.exit_code == 0
+        assert f"As far as it goes: {said}; root" in done.output
+        assert "complete" not in done.output
+        assert CliRunner().invoke(app, ["verify", str(tmp_path / "mine"), "--expect", root]).exit_code == 1
+    shown = json.loads(CliRunner().invoke(app, ["verify", str(tmp_path / "mine"), "--json"]).output)
+    assert (shown["recorded"], shown["complete"], shown["expected"], shown["passes"]) == (True, None, None, True)
+    path.unlink()
+    assert verify(tmp_path / "mine").problems == ("forks.jsonl is not there. Put it back from a copy.",)
+
+
+def test_a_ledger_whose_settings_were_lost_or_cut_off_is_told_by_its_rows(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine", checkpoints=2)
+    settings = tmp_path / "mine" / "recorder.json"
+    whole = settings.read_bytes()
+    back = r"is a recorded ledger, and its rows are chained to recorder\.json: put that file back from a copy"
+    for change in (settings.unlink, lambda: settings.write_bytes(whole[:-9])):
+        change()
+        for read in (wf.score, wf.verify, wf.report, lambda path: wf.Recorder(path, **TASK)):
+            with pytest.raises(WorldforkError, match=back):
+                read(tmp_path / "mine")
+    with pytest.raises(WorldforkError, match="holds the rows of a recorder: name its folder"):
+        wf.score(tmp_path / "mine" / "forks.jsonl")
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -220,9 +271,11 @@ def test_settings_that_differ_are_refused_with_the_difference(tmp_path: Path) ->
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(WorldforkError, match=r"it holds notes\.txt"):
+    for name in (".lock", "notes.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises(WorldforkError, match=r"it holds notes\.txt and no recorder\.json"):
         wf.Recorder(tmp_path, **TASK)
+    (tmp_path / ".lock").unlink()
     with pytest.raises(WorldforkError, match="is a file"):
         wf.Recorder(tmp_path / "notes.txt", **TASK)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -244,13 +297,24 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     [
         ({"k": 0}, "k: expected 1 or more"),
         ({"hold": "many"}, "`hold` is a return, or a list"),
+        ({"hold": "1"}, "`hold` is a return, or a list"),
+        ({"hold": None}, r"got None\. Give numbers .*float\('nan'\) for a branch that failed"),
+        ({"hold": [None, 1.0], "update": [1.0, 1.0]}, "for a branch that failed"),
+        ({"update": True}, "`update` is a return, or a list .*; got True"),
+        ({"update": WithGradient()}, r"`update` is a return.*`\.detach\(\)\.cpu\(\)`"),
         ({"hold": [[1.0]]}, "got an array"),
         ({"hold": []}, "got an array"),
         ({"update": [1.0, 2.0]}, "`hold` has 1 returns and `update` 2"),
         ({"signals": {"bad\nname": 1.0}}, "can not be shown"),
         ({"signals": {"error": "high"}}, "`signals.error` is a number or None"),
         ({"level": "far"}, "`level` is a number or None"),
+        ({"signals": {"error": "1"}}, "`signals.error` is a number or None; got '1'"),
+        ({"signals": {"error": WithGradient()}}, "`signals.error` is a number or None"),
+        ({"signals": {"oracle": 1.0}}, "A signal can not be called `oracle`"),
         ({"checkpoint": ""}, "checkpoint: "),
+        ({"checkpoint": True}, "`checkpoint` is a text or a whole number; got True"),
+        ({"checkpoint": 0.5}, r"`checkpoint` is a text or a whole number; got 0\.5"),
+        ({"k": float("inf")}, "`k` is a whole number; got inf"),
         ({"arm": "two\nlines"}, "arm: expected one line of text"),
     ],
 )
@@ -260,14 +324,14 @@ def test_a_fork_that_could_not_be_read_is_refused_before_it_is_written(
     recorder = wf.Recorder(tmp_path / "mine", **TASK)
     with pytest.raises(WorldforkError, match=message):
         recorder.fork(**{"checkpoint": "a", "k": 1, "hold": 1.0, "update": 2.0, **fork})
-    assert not (tmp_path / "mine" / "forks.jsonl").exists()
+    assert not (tmp_path / "mine" / "forks.jsonl").read_bytes()
     assert recorder.fork(checkpoint="a", k=1, hold=1.0, update=2.0) == 1.0
 
 
 def test_numbers_of_other_libraries_are_taken(tmp_path: Path) -> None:
     recorder = wf.Recorder(tmp_path / "mine", **TASK)
     hold, update = np.float32([1.0, 2.0]), np.array([2, 4])
-    signals = {"error": np.float64(0.5), "alarm": True}
+    signals = {"error": np.float64(0.5), "alarm": np.array(True)}
     assert recorder.fork(checkpoint=np.int64(3), k=np.int64(1), hold=hold, update=update, signals=signals) == 1.5
     (row,) = RecordedLedger(tmp_path / "mine").rows()
     assert (row.checkpoint, row.hold, row.update, row.signals) == (
@@ -276,6 +340,60 @@ def test_numbers_of_other_libraries_are_taken(tmp_path: Path) -> None:
         (2.0, 4.0),
         {"error": 0.5, "alarm": 1.0},
     )
+
+
+@pytest.mark.parametrize("three", [3.0, np.float64(3.0), np.array(3), np.uint8(3), "3"])
+def test_whole_numbers_are_one_name_however_they_are_written(tmp_path: Path, three: Any) -> None:
+    recorder = wf.Recorder(tmp_path / "mine", **TASK)
+    recorder.fork(checkpoint=3, k=1, hold=1.0, update=2.0)
+    assert recorder.has(checkpoint=three, k=1.0)
+    recorder.fork(checkpoint=three, k=np.float64(2.0), hold=1.0, update=2.0)
+    assert {(row.checkpoint, row.k) for row in RecordedLedger(tmp_path / "mine").rows()} == {("3", 1), ("3", 2)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"failure_return": float("nan")}, "failure_return: expected a finite number"),
+        ({"update_cost": -1.0}, "update_cost: expected 0.* or more"),
+    ],
+)
+def test_settings_that_could_not_be_read_are_refused_before_a_folder_is_made(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(WorldforkError, match=message):
+        wf.Recorder(tmp_path / "mine", **TASK, **settings)
+    assert not (tmp_path / "mine").exists()
+
+
+UNTYPED = """
+import sys, worldfork as wf
+from worldfork.errors import WorldforkError
+made = wf.Recorder(sys.argv[1], task="churn")
+fork = lambda **given: made.fork(**{"checkpoint": 0, "k": 1, "hold": 1.0, "update": 2.0, **given})
+for call in (
+    lambda: wf.Recorder("new", task="churn", common_random_numbers="yes"),
+    lambda: wf.Recorder("new", task="churn", failure_return="low"),
+    lambda: fork(signals=[1, 2]),
+    lambda: fork(checkpoint=None),
+    lambda: made.has(checkpoint=0, k="1"),
+):
+    try:
+        call()
+    except WorldforkError as error:
+        print(str(error).replace("\\n ", ""))
+"""
+
+
+def test_what_no_annotation_allows_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", UNTYPED, tmp_path / "mine"], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "It can not be recorded: common_random_numbers: expected true or false; got 'yes'",
+        "`failure_return` is a number or None; got 'low'.",
+        '`signals` are numbers by their names, such as {"error": 0.2}; got [1, 2].',
+        "`checkpoint` is a text or a whole number; got None.",
+        "`k` is a whole number; got '1'.",
+    ], done.stderr
 
 
 def test_a_failed_branch_is_recorded_and_counts_as_it_was_said(tmp_path: Path) -> None:
@@ -304,6 +422,35 @@ def test_costs_are_turned_once(tmp_path: Path) -> None:
         wf.score(tmp_path / "mine", higher_is_better=False)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_an_exported_table_says_what_the_ledger_says(tmp_path: Path, suffix: str) -> None:
+    settings: dict[str, Any] = {"higher_is_better": False, "failure_return": 12.0, "update_cost": 0.5}
+    recorder = wf.Recorder(tmp_path / "mine", task="latency", **settings)
+    for checkpoint in range(6):
+        for k in (1, 2, 3):
+            crashed = float("nan") if (checkpoint, k) == (0, 3) else 7.0 + 0.1 * checkpoint
+            signals, update = {"load": float(k)}, [crashed, 7.0]
+            recorder.fork(checkpoint=checkpoint, k=k, hold=[9.0 + k, 9.0], update=update, signals=signals)
+    table = tmp_path / "new" / f"mine{suffix}"
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "mine"), "-o", str(table)])
+    assert done.stderr == (
+        "Note: Costs were recorded: in the table they are returns, with their sign turned. A table does not hold "
+        f"how it is scored: `worldfork score {table} --update-cost 0.5 --failure-return -12.0` answers as the "
+        "ledger does.\n"
+    )
+    assert done.stdout == f"18 forks in {table}.\n"
+    options = done.stderr.partition(str(table))[2].partition("`")[0].split()
+    by_ledger, by_table = (
+        json.loads(CliRunner().invoke(app, ["score", str(source), "--json", *more]).stdout)["arms"][""]["tasks"]
+        for source, more in ((tmp_path / "mine", ()), (table, options))
+    )
+    for figure in ("effect", "verdict", "forks", "judgement"):
+        assert by_table["latency"][figure] == by_ledger["latency"][figure]
+    assert by_table["latency"]["verdict"] == "helpful"
+    assert (by_table["latency"]["forks"]["failed_update"], by_table["latency"]["forks"]["diverged"]) == (1, 1)
+    assert recorder.forks()["r_hold"].to_list() == pytest.approx([-9.5, -10.0, -10.5] * 6)
+
+
 def test_a_price_is_taken_off_every_update(tmp_path: Path) -> None:
     for name, settings in (("free", {}), ("priced", {"update_cost": 2.0})):
         recorded(tmp_path / name, **settings)
@@ -318,6 +465,6 @@ def test_a_price_is_taken_off_every_update(tmp_path: Path) -> None:
 
 def test_an_empty_ledger_verifies_and_is_not_scored(tmp_path: Path) -> None:
     wf.Recorder(tmp_path / "mine", **TASK)
-    assert verify(tmp_path / "mine").complete
+    assert verify(tmp_path / "mine").problems == ()
     with pytest.raises(WorldforkError, match="has no forks yet"):
         wf.score(tmp_path / "mine")

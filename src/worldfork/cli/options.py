@@ -56,6 +56,14 @@ FailureReturn = Annotated[
         help="What a missing or infinite return of a flat table counts as; without it such a row is refused."
     ),
 ]
+UpdateCost = Annotated[
+    float | None,
+    typer.Option("--update-cost", min=0, help="Price of an update in return units; as registered, else 0."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(help="Columns of a flat table under names of its own, with commas: seed=checkpoint,acc=r_hold."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of every resampling.")]
 Permutations = Annotated[int, typer.Option(min=1, help="Draws of each random control.")]
 
@@ -63,6 +71,16 @@ Permutations = Annotated[int, typer.Option(min=1, help="Draws of each random con
 def print_json(record: dict[str, Any]) -> None:
     """Print a record as one line of JSON; a path as its text."""
     print(json.dumps(record, default=lambda value: str(value) if isinstance(value, Path) else value.item()))
+
+
+def columns_of(pairs: str | None) -> dict[str, str] | None:
+    """Return {"seed": "checkpoint"} of "seed=checkpoint"."""
+    if pairs is None:
+        return None
+    columns = dict(pair.strip().split("=", 1) for pair in pairs.split(",") if "=" in pair)
+    if len(columns) != len(pairs.split(",")):
+        raise WorldforkError(f"--columns takes THEIRS=OURS with commas, as in seed=checkpoint; got `{pairs}`.")
+    return columns
 
 
 def settings_of(given: Sequence[str]) -> dict[str, Any]:

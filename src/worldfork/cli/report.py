@@ -35,6 +35,8 @@ def report(
     triggers: options.TriggerNames = None,
     lower_is_better: options.LowerIsBetter = False,
     failure_return: options.FailureReturn = None,
+    update_cost: options.UpdateCost = None,
+    columns: options.Columns = None,
     seed: options.Seed = 0,
     permutations: options.Permutations = 20_000,
     as_json: options.AsJson = False,
@@ -54,6 +56,7 @@ def report(
     from worldfork.progress import bars, ignore
 
     ledgers = [locate(ledger) for ledger in ledgers]
+    priced = {} if update_cost is None else {"update_cost": update_cost}
 
     def scored(ledger: Path) -> Material:
         with bars(quiet=quiet or as_json, transient=True) as progress:
@@ -64,7 +67,9 @@ def report(
                 triggers=triggers,
                 higher_is_better=not lower_is_better,
                 failure_return=failure_return,
+                columns=options.columns_of(columns),
                 progress=progress,
+                **priced,
             )
 
     if live and as_json:

@@ -25,12 +25,8 @@ def score(
     no_divergence: bool = typer.Option(False, "--no-divergence", help="Switch the divergence rule off."),
     lower_is_better: options.LowerIsBetter = False,
     failure_return: options.FailureReturn = None,
-    update_cost: float | None = typer.Option(
-        None, "--update-cost", min=0, help="Price of an update in return units; as registered, else 0."
-    ),
-    columns: str | None = typer.Option(
-        None, help="Columns of a flat table under names of its own, with commas: seed=checkpoint,acc=r_hold."
-    ),
+    update_cost: options.UpdateCost = None,
+    columns: options.Columns = None,
     as_json: options.AsJson = False,
     as_latex: bool = typer.Option(False, "--latex", help="Tables for a paper."),
     as_markdown: bool = typer.Option(False, "--markdown", help="Tables for a page."),
@@ -90,12 +86,9 @@ def score(
     changes |= {"divergence": divergence} if no_divergence or divergence is not None else {}
     changes |= {"triggers": triggers} if triggers else {}
     changes |= {} if update_cost is None else {"update_cost": update_cost}
-    opened = open_ledger(
-        ledger,
-        higher_is_better=not lower_is_better,
-        failure_return=failure_return,
-        columns=_columns(columns),
-    )
+    reading: dict[str, Any] = {"higher_is_better": not lower_is_better, "failure_return": failure_return}
+    reading["columns"] = options.columns_of(columns)
+    opened = open_ledger(ledger, **reading)
     with bars(quiet=quiet or as_json, transient=True) as progress:
         scored = score_ledger(opened, arm=arm, contrast=contrast, progress=progress, **changes)
     notes = list(scored.warnings)
@@ -107,8 +100,7 @@ def score(
     elif as_latex or as_markdown or as_csv or paper or only:
         repeated = None
         if replication:
-            again = open_ledger(replication, higher_is_better=not lower_is_better, failure_return=failure_return)
-            repeated = only_arm(again)
+            repeated = only_arm(open_ledger(replication, **reading))
         chosen = tables.choose(tables.all_tables(scored, replication=repeated, seeds=seeds, paper=paper), only)
         if lower_is_better:
             notes.append(read_as(scored)[0])
@@ -135,18 +127,6 @@ def score(
     if failing:
         typer.echo(f"--fail-on {fail_on}: {', '.join(failing)}.", err=True)
         raise typer.Exit(1)
-
-
-def _columns(pairs: str | None) -> dict[str, str] | None:
-    """Return {"seed": "checkpoint"} of "seed=checkpoint"."""
-    from worldfork.errors import WorldforkError
-
-    if pairs is None:
-        return None
-    columns = dict(pair.strip().split("=", 1) for pair in pairs.split(",") if "=" in pair)
-    if len(columns) != len(pairs.split(",")):
-        raise WorldforkError(f"--columns takes THEIRS=OURS with commas, as in seed=checkpoint; got `{pairs}`.")
-    return columns
 
 
 def _verdicts(fail_on: str | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from worldfork.cli import options
 from worldfork.counting import plural
 
 OF_LOOKS = ("stopping", "looks_ahead")  # fields of studies with [stopping] alone
+NO_NUMBER = {"expected": None, "complete": None}  # of a recorded ledger, which registers none
 
 
 def verify(
@@ -27,6 +28,8 @@ def verify(
     With --root a study that passes is answered with its name, its registration and its root: publish that line, and
     `worldfork verify STUDY --expect ROOT` tells anyone whether a ledger is the one it was published for.
 
+    A recorded ledger registers no number of forks: it passes as far as it goes, and its root is printed.
+
     Exit code 0: whole and complete. 1: damaged, not complete (unless --partial), of another root. 2: not a study.
     """
     import dataclasses
@@ -36,16 +39,19 @@ def verify(
 
     with bars(quiet=quiet or as_json) as report:
         verdict = ledger.verify(study, progress=lambda done, total: report("cells", done, total))
-    passes = not verdict.problems and (verdict.complete or partial)
-    identity = ledger.identity(study) if (show_root or expected is not None) and passes else None
+    passes = not verdict.problems and (verdict.complete or verdict.recorded or partial)
+    asked = show_root or expected is not None
+    identity = ledger.identity(study) if (asked or verdict.recorded) and passes else None
     root = identity[2] if identity is not None else None
     same = expected is None or root == expected
     if as_json:
         fields = dataclasses.asdict(verdict).items()
-        findings = {name: value for name, value in fields if verdict.stopping or name not in OF_LOOKS}
-        findings = {**findings, "complete": verdict.complete, "root": root}
+        absent = (*(() if verdict.stopping else OF_LOOKS), *(() if verdict.recorded else ("recorded",)))
+        findings = {name: value for name, value in fields if name not in absent}
+        findings |= NO_NUMBER if verdict.recorded else {"complete": verdict.complete}
+        findings["root"] = root
         options.print_json({**findings, "passes": passes and same})
-    elif identity is not None:
+    elif identity is not None and asked:
         typer.echo("{}  registration {}  root {}".format(*identity))
         if not same:
             typer.echo(f"NOT THE SAME  expected the root {expected}")
@@ -58,12 +64,16 @@ def verify(
         followed = ""
         if verdict.expected_episodes:
             followed = f"{verdict.episodes:,} of {plural(verdict.expected_episodes, 'episode')} of deployments, "
-        typer.echo(
-            f"{plural(verdict.rows, 'fork')} in {plural(verdict.cells, 'cell')}, {followed}{state}; "
-            f"{plural(count, 'problem')}."
-        )
+        forks = f"{plural(verdict.rows, 'fork')} in {plural(verdict.cells, 'cell')}"
+        if verdict.recorded:
+            ended = f"; root {root}" if root else ""
+            typer.echo(f"As far as it goes: {forks}{ended}; {plural(count, 'problem')}.")
+        else:
+            typer.echo(f"{forks}, {followed}{state}; {plural(count, 'problem')}.")
         if count:
             typer.echo("Forks after a damaged one are not counted. Put the files that are named back from a copy.")
+        elif verdict.recorded:
+            typer.echo(f"A root that you kept tells if the last forks are there: verify {study} --expect ROOT")
         elif not verdict.complete:
             typer.echo("The same `worldfork run` carries on. --partial passes a study that is not finished yet.")
     if not passes or not same:

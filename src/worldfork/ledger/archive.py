@@ -24,6 +24,7 @@ from worldfork.errors import WorldforkError, call, closest
 from worldfork.ledger.documents import inside
 
 SUFFIX: Final = ".tar.xz"
+TABLES: Final = (".csv", ".parquet", ".jsonl")
 PRESET: Final = 6 | lzma.PRESET_EXTREME
 # Studies pack into a half to a tenth. A few bytes that stand for gigabytes are made to fill a disk.
 AT_LEAST: Final = 8 * 2**20
@@ -50,11 +51,12 @@ def locate(path: Path) -> Path:
         raise WorldforkError(f"`{path}` can not be looked for ({error.strerror}).") from error
 
 
-def nearest_study(path: Path) -> str:
-    """Return " Did you mean X?" for the study beside `path` with the closest name, else ""."""
-    near = closest(
-        path.name, {name_of(other) for other in path.parent.glob("*") if other.is_dir() or is_archive(other)}
-    )
+def nearest_study(path: Path, *, endings: tuple[str, ...] = (SUFFIX,)) -> str:
+    """Return " Did you mean X?" for what is closest by name beside `path`, a folder or a file with one of these
+    endings; else "".
+    """
+    readable = [other for other in path.parent.glob("*") if other.is_dir() or other.name.endswith(endings)]
+    near = closest(path.name, {name_of(other) for other in readable})
     return f" Did you mean {path.parent / near}?" if near else ""
 
 
@@ -72,7 +74,7 @@ def no_study(path: Path) -> str:
     message = f"`{path}` is not a study: that is a folder with a registration.json, as `worldfork run` writes it; "
     message += f"this one holds {there or 'nothing'}."
     within = [name for name in names if os.path.lexists(path / name / "registration.json")]
-    within += [name for name in names if name.endswith((SUFFIX, ".csv", ".parquet", ".jsonl"))]
+    within += [name for name in names if name.endswith((SUFFIX, *TABLES))]
     return f"{message} Name what is in it: {path / within[0]}" if within else message
 
 
@@ -168,7 +170,9 @@ def _members(tar: bytes, archive: Path) -> Iterator[tuple[str, bytes | None]]:
         try:
             member = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
         except (tarfile.HeaderError, ValueError) as error:
-            raise WorldforkError(f"`{archive}` is damaged: at byte {start:,} of its tar, {error}.") from error
+            raise WorldforkError(
+                f"`{archive}` is damaged: at byte {start:,} of its tar, {error}. Fetch it again."
+            ) from error
         if member.type not in (*FILE_TYPES, tarfile.DIRTYPE):
             raise WorldforkError(
                 f"`{archive}` is not unpacked: `{member.name}` is neither a plain file nor a folder (a link, a "
@@ -178,7 +182,9 @@ def _members(tar: bytes, archive: Path) -> Iterator[tuple[str, bytes | None]]:
         begin = start + BLOCK
         start = begin + (size + BLOCK - 1) // BLOCK * BLOCK  # members begin at whole blocks
         if size < 0 or start > len(tar):
-            raise WorldforkError(f"`{archive}` is damaged: `{member.name}` is longer than the archive.")
+            raise WorldforkError(
+                f"`{archive}` is damaged: `{member.name}` is longer than the archive. Fetch it again."
+            )
         yield member.name, tar[begin : begin + size] if member.type in FILE_TYPES else None
     if len(tar) - start < BLOCK or any(tar[start:]):
         raise WorldforkError(
@@ -192,7 +198,7 @@ def _decompressed(content: bytes, archive: Path) -> bytes:
     try:
         tar = unpacking.decompress(content, _bound(content) + 1)
     except lzma.LZMAError as error:
-        raise WorldforkError(f"`{archive}` is damaged ({error}).") from error
+        raise WorldforkError(f"`{archive}` is damaged ({error}). Fetch it again.") from error
     if len(tar) > _bound(content):
         raise WorldforkError(
             f"`{archive}` would unpack to over {TIMES} times its size, which no study does: it is not unpacked."

@@ -140,7 +140,10 @@ def refuse_other_folders(path: Path, *, kind: str, record: str, begun: Collectio
         raise WorldforkError(f"`{path}` is a file, and a {kind} is a folder. Choose another.")
     others = sorted(item.name for item in path.iterdir()) if path.exists() else []
     if record not in others and not set(others) <= set(begun):
-        raise WorldforkError(f"`{path}` is not empty and is not a {kind} (it holds {others[0]}). Choose another.")
+        other = next(name for name in others if name not in begun)
+        raise WorldforkError(
+            f"`{path}` is not empty and is not a {kind} (it holds {other} and no {record}). Choose another."
+        )
 
 
 def writable(path: Path | str) -> Path:

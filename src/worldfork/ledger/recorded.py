@@ -102,11 +102,19 @@ class RecordedRow(ChainedRow):
 
 
 def is_recorded(path: Path) -> bool:
-    """Return whether the folder `path` is a recorded ledger."""
+    """Return whether the folder `path` is a recorded ledger, also one whose recorder.json was lost."""
     try:
-        return (path / SETTINGS).is_file()
+        return (path / SETTINGS).is_file() or _holds_recorded_rows(path)
     except OSError:  # a name that no file can have: opening it explains why
         return False
+
+
+def _holds_recorded_rows(path: Path) -> bool:
+    """Return whether the first line of forks.jsonl in the folder `path` is a recorder's."""
+    if not (path / ROWS).is_file():
+        return False
+    with (path / ROWS).open("rb") as file:
+        return f'"schema":"{RecordedRow.version}"'.encode() in file.readline()
 
 
 class RecordedLedger:
@@ -115,7 +123,14 @@ class RecordedLedger:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         files.refuse_what_is_not_plain(self.path)
-        self.settings = check(read_json(self.path / SETTINGS), RecorderSettings, where=f"`{self.path / SETTINGS}`")
+        path = self.path / SETTINGS
+        try:
+            self.settings = check(read_json(path), RecorderSettings, where=f"`{path}`")
+        except WorldforkError as error:
+            raise WorldforkError(
+                f"{error} `{self.path}` is a recorded ledger, and its rows are chained to {SETTINGS}: put that "
+                "file back from a copy."
+            ) from error
 
     def rows(self, *, spelling: bool = False) -> list[RecordedRow]:
         """Return every fork, each checked against its digest and the row before.
@@ -142,6 +157,8 @@ class RecordedLedger:
         problems, notes = [], [self.settings.statement]
         if (self.path / SETTINGS).read_bytes() != as_file(self.settings.model_dump(mode="json", by_alias=True)):
             problems.append(f"{SETTINGS} is not in canonical form; it was edited.")
+        if not (self.path / ROWS).exists():  # a recorder makes it before its first fork
+            problems.append(f"{ROWS} is not there. Put it back from a copy.")
         try:
             rows, torn = self.read(spelling=True)
         except WorldforkError as error:

@@ -46,11 +46,16 @@ class Verdict:
     expected_episodes: int = 0
     stopping: str = ""  # of a study with [stopping]: after how many checkpoints it stopped, or how far it has come
     looks_ahead: bool = False  # it has [stopping], and neither its questions are answered nor its budget is spent
+    recorded: bool = False  # by a loop of its own: nothing says how many rows there should be
 
     @property
     def complete(self) -> bool:
-        """Return whether every row is there: as registered, or up to the look at which the study stopped."""
-        return not self.looks_ahead and (self.rows, self.episodes) == (self.expected, self.expected_episodes)
+        """Return whether every row is there: as registered, or up to the look at which the study stopped.
+
+        A recorded ledger is never complete: it registers no number of rows.
+        """
+        counted = (self.rows, self.episodes) == (self.expected, self.expected_episodes)
+        return counted and not self.looks_ahead and not self.recorded
 
 
 def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
@@ -120,7 +125,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
 
 def _verify_recorded(ledger: RecordedLedger) -> Verdict:
     rows, problems, notes = ledger.findings()
-    return Verdict(len(rows), len(rows), deployments_of(rows), tuple(problems), tuple(notes))
+    return Verdict(len(rows), len(rows), deployments_of(rows), tuple(problems), tuple(notes), recorded=True)
 
 
 def _left_out_notes(

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from worldfork.analysis.read import open_ledger, read_table, study_frame, write_frame
 from worldfork.analysis.read.outcomes import Outcomes, join
 from worldfork.analysis.score.decisions import diverged
+from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.ledger.store import Study, writing
 from worldfork.registration import parse
@@ -392,6 +394,24 @@ def test_an_exported_study_scores_like_the_study(tmp_path):
         flat = read_table(path).arms["tiny"]["linear_quadratic"]
         np.testing.assert_array_equal(flat.delta, open_ledger(folder).table.arms["tiny"]["linear_quadratic"].delta)
         np.testing.assert_array_equal(flat.prefork.signals["residual"], [0.3, 0.6, 0.3 * 3] * 2)
+
+
+def test_export_names_the_options_that_score_as_the_study_does(tmp_path):
+    said = AUTHORED + "[scoring]\nfailure_return = -50.0\nupdate_cost = 0.25\ndivergence_fraction = 0.6\n"
+    failed = {"1-2": {"r_update": None}, "0-1": {"r_update": 0.8}}
+    folder, path = tiny_study(tmp_path / "study", text=said, **failed), tmp_path / "forks.csv"
+    told = CliRunner().invoke(app, ["export", str(folder), "-o", str(path)]).stderr
+    options = "--update-cost 0.25 --divergence 0.6 --failure-return -50.0"
+    assert f"`worldfork score {path} {options}` answers as the ledger does." in told
+    by_study, by_table = (
+        json.loads(CliRunner().invoke(app, ["score", str(source), "--json", *more]).stdout)["arms"]["tiny"]["tasks"]
+        for source, more in ((folder, ()), (path, options.split()))
+    )
+    for figure in ("effect", "verdict", "forks"):
+        assert by_table["linear_quadratic"][figure] == by_study["linear_quadratic"][figure]
+    assert by_table["linear_quadratic"]["forks"]["diverged"] == 2
+    plain = tiny_study(tmp_path / "plain")
+    assert CliRunner().invoke(app, ["export", str(plain), "-o", str(path)]).stderr == ""
 
 
 def test_a_folder_that_is_no_study(tmp_path):

@@ -1,6 +1,7 @@
 """What is said of a flat table beyond its columns: costs and crashed runs; and columns that can not be read."""
 
 import json
+import re
 
 import numpy as np
 import polars as pl
@@ -140,6 +141,66 @@ def test_on_the_command_line(tmp_path):
     said = words_of(command("score", path, "--failure-return", 1))
     assert "counts as 1 among all attempted forks, and its fork is not retained" in said
     assert command("report", path, "--failure-return", 1).exit_code == 0
+
+
+def test_a_fork_that_failed_is_not_called_diverged():
+    crashed = {"r_update": [8.0, None, 9.5, 9.0, 8.0, 9.0], "update": [[]] * 6, "hold": [[]] * 6}
+    costs = wf.score(table(**crashed), higher_is_better=False, failure_return=50.0, **QUICK)
+    words = " ".join(str(costs.summary()).split())
+    assert "; 17% of the forks failed, and without them it is" in words
+    assert "diverged" not in words
+    collapsed = {**crashed, "r_update": [8.0, None, 9.5, 9.0, 8.0, 0.1]}
+    mixed = wf.score(table(**collapsed), failure_return=0.0, **QUICK)
+    assert "; 33% of the forks diverged, and" in " ".join(str(mixed.summary()).split())
+
+
+def test_a_failure_that_counts_as_the_best_return_of_all_is_warned_of():
+    crashed = table(r_update=[8.0, None, 9.5, 9.0, 8.0, 9.0]).drop("hold", "update")
+    told = "A failed branch of table counts as better than every other return"
+    for settings, warned in (
+        ({"failure_return": 400.0}, True),
+        ({"failure_return": 400.0, "higher_is_better": False}, False),
+        ({"failure_return": 0.0}, False),
+        ({"failure_return": 0.0, "higher_is_better": False}, True),
+    ):
+        assert any(told in warning for warning in wf.score(crashed, **settings, **QUICK).warnings) is warned
+
+
+def test_a_page_reads_a_table_as_its_score_does(tmp_path):
+    path, page = tmp_path / "lat.csv", tmp_path / "page.html"
+    table().drop("hold", "update").rename({"checkpoint": "model_id"}).write_csv(path)
+    options = ("--columns", "model_id=checkpoint", "--lower-is-better", "--update-cost", "0.5")
+    words = words_of(command("score", path, *options))
+    mean = re.search(r"Updating every time helps .*?: (\+[\d.]+ \[.*?\])", words).group(1)
+    assert command("report", path, *options, "-o", page).exit_code == 0
+    assert mean in page.read_text()
+    read = {"columns": {"model_id": "checkpoint"}, "higher_is_better": False, "update_cost": 0.5, **QUICK}
+    assert mean in wf.report(path, **read).html
+    with pytest.raises(WorldforkError, match="give `report` what you gave `score`"):
+        wf.report(wf.score(path, **read))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "told"),
+    [
+        (
+            "lat.csv",
+            ("--columns", "model_id=checkpont"),
+            "No column `checkpont` is read: .* Did you mean checkpoint?",
+        ),
+        ("lat.csv", (), "lacks the column checkpoint; .* --columns NAME=checkpoint, in Python"),
+        ("lat.cvs", (), r"There is no `.*lat\.cvs`\. Did you mean .*lat\.csv\?"),
+        ("wide.csv", (), "is text in UTF-16; expected UTF-8"),
+        ("packed.csv", (), "is a zip archive or a spreadsheet, not text"),
+    ],
+)
+def test_a_wrong_name_or_file_is_answered_with_what_to_do(tmp_path, name, options, told):
+    text = table().drop("hold", "update").rename({"checkpoint": "model_id"}).write_csv()
+    (tmp_path / "lat.csv").write_text(text)
+    (tmp_path / "wide.csv").write_text(text, encoding="utf-16")
+    (tmp_path / "packed.csv").write_bytes(b"PK\x03\x04" + bytes(99))
+    with pytest.raises(WorldforkError, match=told):
+        raise command("score", tmp_path / name, *options).exception
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

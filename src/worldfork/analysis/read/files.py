@@ -4,6 +4,7 @@ All of a .csv or .jsonl is read as text: what a number is, `columns` decides, an
 Parquet goes through pyarrow here as everywhere else (`ledger.arrays` says why on one thread).
 """
 
+import codecs
 import io
 import json
 from collections.abc import Callable
@@ -15,7 +16,9 @@ import polars as pl
 from worldfork.analysis.read.outcomes import EPISODES
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
+from worldfork.ledger.recorded import RecordedRow
 
+ZIP: Final = b"PK\x03\x04"  # also of .xlsx
 SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -61,6 +64,17 @@ def encode(frame: pl.DataFrame, suffix: str, *, name: str = "") -> bytes:
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
+    with path.open("rb") as file:
+        first = file.read(4)
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise WorldforkError(
+            f"`{path}` is text in UTF-16; expected UTF-8. Write it again so (pandas: `to_csv(path, index=False)`; "
+            'a spreadsheet: "CSV UTF-8").'
+        )
+    if first.startswith(ZIP):
+        raise WorldforkError(
+            f"`{path}` is a zip archive or a spreadsheet, not text. Unpack it, or save the sheet as CSV."
+        )
     with path.open(encoding="utf-8-sig", newline="") as file:
         header = file.readline().rstrip("\r\n")
     _refuse_header(header, path)
@@ -123,6 +137,8 @@ def _read_jsonl(path: Path) -> pl.DataFrame:
                 raise WorldforkError(f"`{path}`, line {line} is not JSON: {error.msg}.") from error
             if not isinstance(row, dict):
                 raise WorldforkError(f"`{path}`, line {line}: expected an object with one fork, got {text[:40]!r}.")
+            if row.get("schema") == RecordedRow.version:
+                raise WorldforkError(f"`{path}` holds the rows of a recorder: name its folder, `{path.parent}`.")
             for column, value in row.items():
                 cells = columns.setdefault(column, [])
                 cells.extend([None] * (count - len(cells)))

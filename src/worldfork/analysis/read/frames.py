@@ -85,7 +85,18 @@ OPTIONAL = ("arm", "direction", "stream_seed", "update_seed", "level", "clean_re
 
 
 def recorded_frame(ledger: RecordedLedger) -> pl.DataFrame:
-    """Return the forks as a flat table, in the columns that `read_table` reads."""
+    """Return the forks as a flat table of returns, in the columns that `read_table` reads: the signs of recorded
+    costs are turned."""
+    frame = _as_recorded(ledger)
+    if ledger.settings.higher_is_better:
+        return frame
+    means = {name: 0.0 - pl.col(name) for name in ("r_update", "r_hold", "clean_return") if name in frame.columns}
+    episodes = {name: pl.col(name).list.eval(0.0 - pl.element()) for name in EPISODES}
+    return frame.with_columns(**means, **episodes)
+
+
+def _as_recorded(ledger: RecordedLedger) -> pl.DataFrame:
+    """Return the forks as a flat table, in the recorder's own sign."""
     rows = ledger.rows()
     if not rows:
         raise WorldforkError(f"`{ledger.path}` has no forks yet. Record some first.")
@@ -113,4 +124,4 @@ def read_recorded(ledger: RecordedLedger, *, failure_return: float | None = None
             f"`{ledger.path}` records that a failure counts as {settings.failure_return:g}; got {failure_return:g}."
         )
     failure = failure_return if settings.failure_return is None else settings.failure_return
-    return read_table(recorded_frame(ledger), higher_is_better=settings.higher_is_better, failure_return=failure)
+    return read_table(_as_recorded(ledger), higher_is_better=settings.higher_is_better, failure_return=failure)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from worldfork.analysis.read.outcomes import Frame, Table
 from worldfork.analysis.read.study import Rows, read_rows, study_table
 from worldfork.errors import WorldforkError
-from worldfork.ledger.archive import is_archive, locate, nearest_study
+from worldfork.ledger.archive import SUFFIX, TABLES, is_archive, locate, nearest_study
 from worldfork.ledger.recorded import RecordedLedger, RecorderSettings, is_recorded
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import require_as_registered
@@ -82,7 +82,8 @@ def _open_path(path: Path, options: Mapping[str, Any]) -> Ledger:
         return _open_study(Study(held))
     if not path.exists():
         expected = "Expected a study (a folder or a .tar.xz) or a table (.csv, .parquet or .jsonl)."
-        raise WorldforkError(f"There is no `{path}`.{nearest_study(path)} {expected}")
+        near = nearest_study(path, endings=(SUFFIX, *TABLES))
+        raise WorldforkError(f"There is no `{path}`.{near} {expected}")
     return Ledger(path.name, _read_table(path, options))
 
 

@@ -125,6 +125,16 @@ class Forks:
     def delta(self) -> Float[np.ndarray, "forks"]:
         return self.outcomes.delta
 
+    @property
+    def failing_is_best(self) -> bool:
+        """Return whether some branch failed, and counts as more than every return that there is."""
+        outcomes = self.outcomes
+        if self.failure_return is None or not outcomes.failed.any():
+            return False
+        sides = ((outcomes.r_hold, outcomes.failed_hold), (outcomes.r_update, outcomes.failed_update))
+        returned = np.concatenate([values if failed is None else values[~failed] for values, failed in sides])
+        return bool(len(returned)) and self.failure_return > float(returned.max())
+
     def take(self, keep: Bool[np.ndarray, "forks"]) -> "Forks":
         """Return the forks where `keep` is true; cells keep their index."""
         return dataclasses.replace(self, prefork=self.prefork.take(keep), outcomes=self.outcomes.take(keep))

@@ -50,7 +50,7 @@ def study_table(study: Study, rows: Rows) -> Table:
     arms: dict[str, dict[str, Forks]] = {}
     logs: dict[str, StreamLog] = {}
     answers = _stored_answers(study, rows)
-    failures = _failure_returns(registration, rows)
+    failures = failure_returns(registration, rows)
     for arm in registration.arms:
         for task in arm.tasks:
             group = {cell: in_order for cell, in_order in rows.items() if (cell.arm, cell.task) == (arm.name, task)}
@@ -73,7 +73,7 @@ def _gradient_steps(mechanism: Mechanism) -> int | None:
     return None if in_passes else mechanism.steps
 
 
-def _failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:
+def failure_returns(registration: Registration, rows: Rows) -> dict[str, float]:
     """Return the value of a branch without a finite return, by task."""
     returns: dict[str, list[float | None]] = {}
     for cell, in_order in rows.items():

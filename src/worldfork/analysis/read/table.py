@@ -160,6 +160,7 @@ ONE_DIRECTION: Final = "all"
 ORDER: Final = ("arm", "task", "checkpoint", "direction", "stream_seed", "k")
 DRAW: Final = "update_seed"  # several draws of one fork's update are averaged
 CLEAN: Final = "clean_return"  # of the checkpoint, in the clean world
+READ: Final = (*dict.fromkeys((*ORDER, *REQUIRED, *EPISODES, "level", "step", CLEAN, DRAW)),)  # beside signals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,6 +217,11 @@ def _renamed(frame: pl.DataFrame, columns: Mapping[str, str] | None, place: Plac
     """Return the table with its columns renamed; raise for a column that is not there or a name taken twice."""
     if not columns:
         return frame
+    if unknown := [ours for ours in columns.values() if ours not in READ and not ours.startswith(SIGNAL)]:
+        raise WorldforkError(
+            f"No column `{unknown[0]}` is read: a flat table has {', '.join(READ)} and {SIGNAL}NAME."
+            f"{nearest(unknown[0], READ)}"
+        )
     if absent := [name for name in columns if name not in frame.columns]:
         raise WorldforkError(
             f"`{place.name}` has no column `{absent[0]}` to read as `{columns[absent[0]]}`; it has "
@@ -240,7 +246,8 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
     if absent := [column for column in REQUIRED if column not in frame.columns]:
         raise WorldforkError(
             f"`{place.name}` lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}; it has "
-            f"{', '.join(frame.columns) or 'none'}. Rename or add them: one row per fork."
+            f"{', '.join(frame.columns) or 'none'}. Rename or add them: one row per fork. A column under "
+            f'another name is read with --columns NAME={absent[0]}, in Python columns={{"NAME": "{absent[0]}"}}.'
         )
     if hidden := [column for column in frame.columns if not column.isprintable()]:
         raise WorldforkError(
@@ -274,7 +281,7 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
             failure_return=None if means.failure is None else float(means.gained(pl.Series([means.failure]))[0]),
         )
         arms.setdefault(part["arm"][0], {})[part["task"][0]] = forks
-    columns = {*ORDER, *REQUIRED, *EPISODES, *signals, "level", "step", CLEAN, DRAW}
+    columns = {*READ, *signals}
     return Table(
         arms,
         tuple(column for column in frame.columns if column not in columns),

@@ -135,6 +135,12 @@ class Score:
     def warnings(self) -> tuple[str, ...]:
         """Sentences about figures that can not show what they seem to show."""
         found = [self.missing] if self.missing else []
+        best = [task for (_, task), figures in self._tasks().items() if figures.evidence.forks.failing_is_best]
+        found += [
+            f"A failed branch of {task} counts as better than every other return: give another failure_return, or "
+            "say that lower is better where these are costs."
+            for task in dict.fromkeys(best)
+        ]
         needed, drawn = self.family.permutations_needed, self.rules.permutations
         if drawn < needed:
             found.append(

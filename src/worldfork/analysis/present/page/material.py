@@ -1,8 +1,9 @@
 """Material of a page: a ledger, and all that scoring says about it."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from worldfork.analysis.read.ledger import Ledger, Source, open_ledger
 from worldfork.analysis.read.outcomes import Table
@@ -10,7 +11,6 @@ from worldfork.analysis.read.study import Rows
 from worldfork.analysis.score import Rules, Score, score_ledger
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
-from worldfork.triggers import Trigger
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,20 +51,19 @@ class Material:
 def gather(
     source: Source,
     *,
-    seed: int = 0,
-    permutations: int = 20_000,
-    triggers: Sequence[str | Trigger] | str | None = None,
     higher_is_better: bool = True,
     failure_return: float | None = None,
+    columns: Mapping[str, str] | None = None,
     progress: Progress = silent,
+    **changes: Any,
 ) -> Material:
     """Read and score a study, a flat table or a data frame.
 
-    `triggers` are those to compare, where not all that can be read without importing anything; `higher_is_better`
-    and `failure_return` say how a flat table is read.
+    `higher_is_better`, `failure_return` and `columns` say how a flat table is read; `changes` are of the rules, as
+    in `score_ledger`.
     """
-    ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return)
-    scored = score_ledger(ledger, seed=seed, permutations=permutations, triggers=triggers, progress=progress)
+    ledger = open_ledger(source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns)
+    scored = score_ledger(ledger, progress=progress, **changes)
     is_table = ledger.study is None and ledger.recorder is None
     file = Path(source) if is_table and isinstance(source, str | Path) else None
     return Material(ledger, scored, file)

@@ -146,11 +146,13 @@ def _diverged(score: TaskScore) -> str:
     share = defined(score.forks.diverged_share)
     if not share:
         return _not_ruled(score)
+    beyond = score.evidence.divergence.dropped & ~score.evidence.forks.outcomes.failed
+    verb = "diverged" if beyond.any() else "failed"
     if share == 1:
-        return "; all forks diverged"
+        return f"; all forks {verb}"
     digits, kept = digits_for(score.effect.all_attempted), score.effect.retained
     without = number(kept.mean, digits) if stops(score) else estimate(kept, digits)
-    return f"; {percent(share, signed=False)} of the forks diverged, and without them it is {without}"
+    return f"; {percent(share, signed=False)} of the forks {verb}, and without them it is {without}"
 
 
 def _equivalent(score: TaskScore) -> Equivalence | None:
