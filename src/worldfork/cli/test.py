@@ -65,4 +65,5 @@ def _lines(record: dict[str, Any]) -> list[str]:
         lines.append(f"  not reached   {plural(behind, 'promise')} behind the broken one")
     count = len(record["broken"])
     verdict = f"NOT exact: {plural(count, 'promise')} broken" if count else "exact: what was examined is kept"
-    return [*lines, f"verdict: {verdict}"]
+    much = f" ({record['examined']})" if record["examined"] else ""
+    return [*lines, f"verdict: {verdict}{much}"]

@@ -104,6 +104,7 @@ def as_record(report: Report) -> dict[str, Any]:
         "kept": list(report.kept),
         "not_examined": list(report.not_examined),
         "not_reached": list(report.not_reached),
+        "examined": report.examined,
         "versions": _versions(),
         "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
     }
