@@ -119,7 +119,7 @@ def check_agent(
     except ContractError as refusal:
         cause = refusal.__cause__
         if ACTS not in refusal.report.kept and isinstance(cause, SIZE_ERRORS) and SIZE_WORDS.search(str(cause)):
-            told = f"{type(cause).__name__}: {cause}. {place(cause)}"
+            told = f"{type(cause).__name__}: {str(cause).rstrip(' .')}. {place(cause)}"
             raise Unfit(f"{name} can not be tried here: {sizes_of(world)}. It raised {told}") from cause
         raise
 
@@ -135,8 +135,8 @@ def _composes(bench: "_Bench") -> bool:
 def _begins_again(bench: "_Bench") -> bool | str:
     try:
         able = getattr(bench.agent, "begin_again", None) is not None
-    except Exception:
-        able = False
+    except Exception:  # another rule's matter
+        return True
     return able or (can_end(bench.world) and 'it has no `begin_again`: register after_end = "wait"')
 
 

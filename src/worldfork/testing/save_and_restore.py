@@ -85,19 +85,29 @@ class Plain:
     def inside(self) -> Any:
         return self.env
 
+    @property
+    def action_space(self) -> Any:
+        return self.env.action_space
+
+    def reset(self, *, seed: int) -> Any:
+        return self.env.reset(seed=seed)
+
+    def step(self, action: Any) -> Any:
+        return self.env.step(action)
+
     def begin(self, seed: int) -> Any:
-        return copied(self.env.reset(seed=seed))
+        return copied(self.reset(seed=seed))
 
     def actions(self, count: int, *, seed: int) -> list[Any]:
         """Return random actions."""
-        self.env.action_space.seed(seed)
-        return [self.env.action_space.sample() for _ in range(count)]
+        self.action_space.seed(seed)
+        return [self.action_space.sample() for _ in range(count)]
 
     def steps(self, actions: Sequence[Any]) -> list[dict[str, Any]]:
         """Take steps and return what each shows and earns; an end of the episode ends them."""
         shown: list[dict[str, Any]] = []
         for action in actions:
-            observation, reward, *ends = self.env.step(copy.deepcopy(action))
+            observation, reward, *ends = self.step(copy.deepcopy(action))
             over = [bool(ended) for ended in ends if not isinstance(ended, Mapping)]
             shown.append({"observation": copied(observation), "reward": np.array(reward), "over": over})
             if any(over):
