@@ -253,15 +253,24 @@ def test_the_report_for_a_program() -> None:
         (["nothing of the sort"], r"no environment called 'nothing of the sort'"),
         (["mine_tested:NUMBER"], r"is a int, and neither a plug-in of worldfork's nor a class or function"),
         (["mine_tested:Heavy"], r"`mine_tested:Heavy` takes arguments: name a function that takes none"),
-        (["mine_tested:Pairs"], r"takes arguments: name a function .* or one that takes a world and makes the agent"),
+        (
+            ["mine_tested:Pairs"],
+            r"takes arguments: name a function .* or one that takes a world and makes the agent",
+        ),
         (["mine_tested:Nothing"], r"a Nothing, which is neither a simulator .* nor an agent \(it has no `act`"),
         (["mine_tested:Alone"], r"`linear_quadratic` has 2 obs.* with --in\. It raised ValueError.*`Agent\.learn`"),
         (["mine_tested:Handy"], r"`act` returned 2 numbers: the world `linear_quadratic` has .* 1 action\."),
-        (["mine_tested:Agent", "--in", "mine_tested:Pushes"], r"Its actions are .*an agent's are numbers on one axis"),
+        (
+            ["mine_tested:Agent", "--in", "mine_tested:Pushes"],
+            r"Its actions are .*an agent's are numbers on one axis",
+        ),
         (["mine_tested:Agent", "--in", "mine_tested:Thrower"], r"RuntimeError: no server\. It .*`Thrower\.reset`"),
         (["mine_tested:Agent", "--in", "mine_tested.py:Rail"], r"names a file: write mine_tested:Rail"),
         (["./mine_tested.py"], r"names a file: write mine_tested:NAME"),
-        (["nowhere_tested:Agent"], r"^`nowhere_tested:Agent` is in a module `nowhere_tested` that can not be found"),
+        (
+            ["nowhere_tested:Agent"],
+            r"^`nowhere_tested:Agent` is in a module `nowhere_tested` that can not be found",
+        ),
         (["mine_tested:Nowhere"], r"module `mine_tested` has no `Nowhere`"),
         (["residual", "--kind", "worlds"], r"--kind takes environments, agents"),
     ],
@@ -274,7 +283,10 @@ def test_a_name_that_stands_for_nothing_is_refused(words: list[str], message: st
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("import numpy\nimport nowhere_at_all.sub\n", r"line 2: it imports `nowhere_at_all`, which is not installed"),
+        (
+            "import numpy\nimport nowhere_at_all.sub\n",
+            r"line 2: it imports `nowhere_at_all`, which is not installed",
+        ),
         ("class Mine\n    pass\n", r"line 1: SyntaxError: expected ':'"),
         ("\nx = 1 / 0\n", r"line 2: ZeroDivisionError: division by zero"),
     ],

@@ -312,7 +312,10 @@ STATEFUL: list[tuple[type, str]] = [
     (Pickles, r"`get_state` returned \{'agent': 'Pickles'\}.*NumPy arrays by name"),
     (TargetLeftOut, r"set to its state acts otherwise.*they differ in .*`target`"),
     (GrowingBuffer, r"`buffer\.o` changed its shape from \(0, 2\) to \(64, 2\).*ring buffer with a count"),
-    (Scattered, r"Return `target` in `get_state`\. `act` changes `last`: .*`get_belief`\. `rng` is a generator: seed"),
+    (
+        Scattered,
+        r"Return `target` in `get_state`\. `act` changes `last`: .*`get_belief`\. `rng` is a generator: seed",
+    ),
     (SeededNow, r"they differ in `target`\. Return `target` in `get_state`\."),
     (ActsInWords, r"`act` returned a dict \(.*An action is an array of numbers"),
     (NoLearning, r"it has no `learn`\. An agent has .*`learn\(window, \*, steps, rate\)`.*docs/stateful\.md"),

@@ -10,7 +10,9 @@ from worldfork.counting import plural
 
 def examine(
     name: str = typer.Argument(help="module:attribute, or a name that worldfork knows."),
-    world: str = typer.Option("linear_quadratic", "--in", help="The world that an agent is tried in: a name, or a simulator of yours."),
+    world: str = typer.Option(
+        "linear_quadratic", "--in", help="The world that an agent is tried in: a name, or a simulator of yours."
+    ),
     checkpoint: list[str] = typer.Option([], help="A file of the agent. Repeat it for several."),
     setting: list[str] = typer.Option([], "--set", help="NAME=VALUE: a setting. Repeat it for several."),
     precision: str | None = typer.Option(None, help="What the agent computes in."),
@@ -23,8 +25,8 @@ def examine(
     Example: worldfork test my_module:MyEnv
 
     A simulator needs no plug-in: a class or function with `reset(seed=...)`, `step(action)` and `action_space` will
-    do. So will an agent with `reset`, `act`, `learn`, `get_state` and `set_state`, made for a world or from nothing.
-    The report can be pasted into an issue as it is.
+    do. So will an agent with `reset`, `act`, `learn`, `get_state` and `set_state`, made for a world or from
+    nothing. The report can be pasted into an issue as it is.
 
     Exit code 0: every promise is kept. 1: one is broken. 2: nothing could be examined.
     """

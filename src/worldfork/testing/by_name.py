@@ -187,7 +187,9 @@ def _refuse_a_file(name: str) -> None:
     """Refuse a file's name in place of a module's."""
     file, _, attribute = name.partition(":")
     if file.endswith(".py"):
-        raise WorldforkError(f"`{name}` names a file: write {Path(file).stem}:{attribute or 'NAME'}, where it lies.")
+        raise WorldforkError(
+            f"`{name}` names a file: write {Path(file).stem}:{attribute or 'NAME'}, where it lies."
+        )
 
 
 def _needed(make: Any) -> int:

@@ -114,10 +114,8 @@ def _untrained(plugin: StatefulPlugin, environment: Environment, index: int) -> 
 def sizes_of(environment: Environment) -> str:
     """Return the sizes of a world, and what to do where an agent has others, as part of a sentence."""
     observations = plural(environment.observation_size, "observation")
-    return (
-        f"the world `{environment.name}` has {observations} and {plural(environment.action_size, 'action')}. Give the "
-        "world that the agent is made for with --in"
-    )
+    actions = plural(environment.action_size, "action")
+    return f"the world `{environment.name}` has {observations} and {actions}. Give the agent's own world with --in"
 
 
 def keys(purpose: Purpose, *shape: int) -> np.ndarray:
