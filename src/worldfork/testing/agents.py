@@ -119,8 +119,8 @@ def check_agent(
     except ContractError as refusal:
         cause = refusal.__cause__
         if ACTS not in refusal.report.kept and isinstance(cause, SIZE_ERRORS) and SIZE_WORDS.search(str(cause)):
-            told = f"{type(cause).__name__}: {str(cause).rstrip(' .')}. {place(cause)}"
-            raise Unfit(f"{name} can not be tried here: {sizes_of(world)}. It raised {told}") from cause
+            reason = f"{type(cause).__name__}: {str(cause).rstrip(' .')}. {place(cause)}"
+            raise Unfit(f"{name} can not be tried here: {sizes_of(world)}. It raised {reason}") from cause
         raise
 
 

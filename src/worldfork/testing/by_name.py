@@ -149,16 +149,16 @@ def _makes_an_agent(name: str, make: Any) -> bool:
     if _needed(make) or any(hasattr(make, method) for method in AGENTS):
         return True  # an agent is made for a world, a simulator from nothing
     try:
-        made = make()
+        instance = make()
     except Exception:  # for the report
         return False
-    if any(hasattr(made, member) for member in SIMULATORS):
+    if any(hasattr(instance, member) for member in SIMULATORS):
         return False
-    if any(hasattr(made, method) for method in AGENTS):
+    if any(hasattr(instance, method) for method in AGENTS):
         return True
     raise WorldforkError(
-        f"`{name}` makes a {type(made).__name__}, which is neither a simulator (it has no `step`) nor an agent (it "
-        "has no `act` or `learn`): see docs/restorable.md."
+        f"`{name}` makes a {type(instance).__name__}, which is neither a simulator (it has no `step`) nor an agent "
+        "(it has no `act` or `learn`): see docs/restorable.md."
     )
 
 
@@ -196,7 +196,7 @@ def _needed(make: Any) -> int:
     """Return how many arguments must be given."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(make).parameters.values()
-    return sum(one.default is one.empty and one.kind not in kinds for one in parameters)
+    return sum(given.default is given.empty and given.kind not in kinds for given in parameters)
 
 
 def _plugin_around(make_agent: Any) -> type[StatefulPlugin]:
