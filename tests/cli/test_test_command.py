@@ -266,6 +266,7 @@ def test_the_report_for_a_program() -> None:
         ),
         (["mine_tested:Agent", "--in", "mine_tested:Thrower"], r"RuntimeError: no server\. It .*`Thrower\.reset`"),
         (["mine_tested:Agent", "--in", "mine_tested.py:Rail"], r"names a file: write mine_tested:Rail"),
+        (["mine_tested:Agent", "--set", "drift=1"], r"is no plug-in and has no settings: .* that sets \['drift'\]"),
         (["./mine_tested.py"], r"names a file: write mine_tested:NAME"),
         (
             ["nowhere_tested:Agent"],

@@ -91,6 +91,11 @@ class ResetWithoutSeed(Whole):
         return super().reset(seed=0)
 
 
+class ReturnsANumber(Whole):
+    def step(self, action: np.ndarray) -> Any:
+        return super().step(action)[1]
+
+
 class LiveView(Whole):
     def get_state(self) -> Any:
         return {**super().get_state(), "body": self.body}
@@ -133,6 +138,7 @@ SIMULATORS: list[tuple[type[Whole], str]] = [
     (LateGust, r"went elsewhere \(at step \d+ `observation`.*not put back: `clock`"),
     (SpaceWithoutSeed, r"its action space, a Free, has no `seed`.*seeds a space"),
     (ResetWithoutSeed, r"its `reset` takes no `seed`.*seeds whatever the simulator draws from"),
+    (ReturnsANumber, r"TypeError: .*None of its own lines was running: look at what its methods returned"),
     (LiveView, r"what `save` returned changed while the world went on \(`body`.*Return a copy"),
     (Unseeded, r"reset with one seed, took the same steps, and differ.*which `reset\(seed=\.\.\.\)` seeds"),
     (OneServer, r"went elsewhere|stepping another simulator in between changed"),

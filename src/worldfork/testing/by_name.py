@@ -81,8 +81,12 @@ def check_by_name(
         'The trigger `page_hinkley`'
     """
     group, thing = _found(name, kind)
+    plugged = isinstance(thing, type) and issubclass(thing, Plugin)
+    if settings and not plugged:
+        raise WorldforkError(
+            f"`{name}` is no plug-in and has no settings: name a function that sets {list(settings)}."
+        )
     if group == "agents":
-        plugged = isinstance(thing, type) and issubclass(thing, Plugin)
         precisions = getattr(thing, "precisions", ("float32",)) if plugged else ("the agent's own",)
         return check_agent(
             name if plugged else _plugin_around(thing),

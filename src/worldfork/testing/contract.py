@@ -276,11 +276,13 @@ def name_of(subject: Any) -> str:
 def place(error: Exception) -> str:
     """Return a sentence that says where an error was raised: the last line of somebody else's code on the way
     there, whose mistake it is. A line of worldfork's or NumPy's would help nobody."""
-    frames = [step for step in traceback.walk_tb(error.__traceback__) if _module(step[0]) not in OURS]
-    written = [step for step in frames if "site-packages" not in Path(step[0].f_code.co_filename).parts]
-    if not frames:
+    frames = list(traceback.walk_tb(error.__traceback__))
+    others = [step for step in frames if _module(step[0]) not in OURS]
+    written = [step for step in others if "site-packages" not in Path(step[0].f_code.co_filename).parts]
+    called = [step for step in frames[-1:] if step in others]  # a library's class that is examined as it is
+    if not (written or called):
         return "None of its own lines was running: look at what its methods returned."
-    frame, line = (written or frames)[-1]
+    frame, line = (written or called)[-1]
     return f"It happened in `{frame.f_code.co_qualname}` ({frame.f_code.co_filename}, line {line})."
 
 
