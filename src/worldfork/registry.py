@@ -19,6 +19,7 @@ import json
 import os
 import re
 import sys
+import traceback
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, TypeVar, get_args
 
@@ -121,31 +122,50 @@ def load(group: Group, name: str, contract: type[Kind]) -> type[Kind]:
                 f"`{name}` is a signal, not a trigger. What a study records of it is called `{located.label}`: "
                 "give that name."
             )
+        inside = " An object that keeps its state inside comes as a StatefulPlugin (docs/stateful.md)."
         raise WorldforkError(
             f"The {group[:-1]} `{name}` is {thing!r:.60}: a name stands for a class that derives from "
-            f"{contract.__module__}.{contract.__qualname__} (docs/extending.md)."
+            f"{contract.__module__}.{contract.__qualname__} (docs/extending.md).{inside * (group == 'agents')}"
         )
     return thing
 
 
 def find(located: Located) -> Any:
     """Import what was located, whatever it is."""
-    kind, name = located.group[:-1], located.name
+    name = located.name
     _, _, attribute = located.target.partition(":")
     try:
         thing: Any = importlib.import_module(located.module)
-    except ModuleNotFoundError as error:
-        if located.module != error.name and not located.module.startswith(f"{error.name}."):
-            raise  # the module is there; what is missing is something that it imports
-        raise WorldforkError(
-            f"The {kind} `{name}` is in a module `{located.module}` that can not be found. Install it, or "
-            "run where it lies: the current folder and PYTHONPATH are searched."
-        ) from error
+    except WorldforkError:
+        raise
+    except Exception as error:
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        if absent and f"{located.module}.".startswith(f"{absent}."):
+            raise WorldforkError(
+                f"`{name}` is in a module `{located.module}` that can not be found. Install it, or "
+                "run where it lies: the current folder and PYTHONPATH are searched."
+            ) from error
+        if located.ours:
+            raise
+        raise WorldforkError(f"`{name}` can not be imported: {_import_problem(error)}") from error
     for part in attribute.split("."):
         if not hasattr(thing, part):
-            raise WorldforkError(f"The {kind} `{name}`: module `{located.module}` has no `{attribute}`.")
+            raise WorldforkError(f"`{name}`: module `{located.module}` has no `{attribute}`.")
         thing = getattr(thing, part)
     return thing
+
+
+def _import_problem(error: Exception) -> str:
+    """Return the file, the line and the reason for which a module could not be imported."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}."
+    lines = traceback.extract_tb(error.__traceback__)
+    last = [line for line in lines if not line.filename.startswith("<frozen ")][-1]
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        reason = f"it imports `{error.name}`, which is not installed. Install {package}"
+    return f"{last.filename}, line {last.lineno}: {reason.rstrip('.')}."
 
 
 def is_known(group: Group, name: str) -> bool:

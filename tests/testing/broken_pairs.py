@@ -77,6 +77,18 @@ class NoMotor(Whole):
         super().restore(env, np.insert(saved, 2, motor))
 
 
+class NoClock(Whole):
+    """Leaves out the count of its time limit."""
+
+    episode_steps: int = 80
+
+    def save(self, env: Cart) -> Any:
+        return np.delete(super().save(env), 3)
+
+    def restore(self, env: Cart, saved: np.ndarray) -> None:
+        super().restore(env, np.insert(saved, 3, env.clock))
+
+
 class HalfRestored(Whole):
     def restore(self, env: Cart, saved: np.ndarray) -> None:
         super().restore(env, np.concatenate([[0.0], saved[1:]]))
@@ -129,7 +141,8 @@ class Undrifted(Whole):
 
 PAIRS: list[tuple[type[RestorablePlugin], str]] = [
     (NoGenerator, r"stepped again, it went elsewhere.*draws from its generator as it steps: keep that too"),
-    (NoMotor, r"stepped again, it went elsewhere.*leaves out something that steps depend on"),
+    (NoMotor, r"stepped again, it went elsewhere.*not put back: `motor`.*Of these, put"),
+    (NoClock, r"saved after 9 steps.*at step \d+ the episode ended\); not put back: `clock`"),
     (HalfRestored, r"`save` returns something else.*sets every number that `save` returns"),
     (LiveView, r"what `save` returned changed while the world went on.*Return a copy"),
     (Growing, r"`save` returns something else \(float64 of shape \(\d+,\) became float64 of shape \(\d+,\)"),

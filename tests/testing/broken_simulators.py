@@ -60,6 +60,42 @@ class NoLastAction(Whole):
         super().set_state({**state, "last": self.last})
 
 
+class NoClock(Whole):
+    """Ends an episode by a count that its pair leaves out."""
+
+    def reset(self, *, seed: int) -> tuple[np.ndarray, dict[str, Any]]:
+        self.clock = 0
+        return super().reset(seed=seed)
+
+    def step(self, action: np.ndarray) -> tuple[Any, ...]:
+        self.clock += 1
+        return (*super().step(action)[:3], self.clock >= 50, {})
+
+
+class LateGust(NoClock):
+    """Something that its pair leaves out acts late in an episode that has no end."""
+
+    def step(self, action: np.ndarray) -> tuple[Any, ...]:
+        observation, reward, *rest = super().step(action)
+        return observation + (self.clock > 200), reward, False, False, rest[2]
+
+
+class SpaceWithoutSeed(Whole):
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = type("Free", (), {"sample": lambda self: np.zeros(1)})()  # type: ignore[assignment]
+
+
+class ResetWithoutSeed(Whole):
+    def reset(self) -> tuple[np.ndarray, dict[str, Any]]:  # type: ignore[override]
+        return super().reset(seed=0)
+
+
+class ReturnsANumber(Whole):
+    def step(self, action: np.ndarray) -> Any:
+        return super().step(action)[1]
+
+
 class LiveView(Whole):
     def get_state(self) -> Any:
         return {**super().get_state(), "body": self.body}
@@ -96,8 +132,13 @@ class AnewWhenCopied(Copied):
 
 
 SIMULATORS: list[tuple[type[Whole], str]] = [
-    (NoGenerator, r"restored by `set_state` in the same object and stepped again.*a generator"),
+    (NoGenerator, r"restored by `set_state` in the same object and stepped again.*not put back: `wind`"),
     (NoLastAction, r"restored in the same object, `save` returns something else \(`last`"),
+    (NoClock, r"saved after 9 steps.*at step \d+ the episode ended\); not put back: `clock`"),
+    (LateGust, r"went elsewhere \(at step \d+ `observation`.*not put back: `clock`"),
+    (SpaceWithoutSeed, r"its action space, a Free, has no `seed`.*seeds a space"),
+    (ResetWithoutSeed, r"its `reset` takes no `seed`.*seeds whatever the simulator draws from"),
+    (ReturnsANumber, r"TypeError: .*None of its own lines was running: look at what its methods returned"),
     (LiveView, r"what `save` returned changed while the world went on \(`body`.*Return a copy"),
     (Unseeded, r"reset with one seed, took the same steps, and differ.*which `reset\(seed=\.\.\.\)` seeds"),
     (OneServer, r"went elsewhere|stepping another simulator in between changed"),

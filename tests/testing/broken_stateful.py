@@ -185,6 +185,58 @@ class TargetLeftOut(Learner):
         return np.concatenate([observation, action]) @ self.target
 
 
+class GrowingBuffer(Learner):
+    """Keeps every row that it learned from."""
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self.rows = np.zeros((0, environment.observation_size))
+
+    def learn(self, window: Any, *, steps: int, rate: float) -> dict[str, float]:
+        self.rows = np.concatenate([self.rows, window.observation])
+        return super().learn(window, steps=steps, rate=rate)
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        return {**super().get_state(), "buffer.o": self.rows.copy()}
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        super().set_state(state)
+        self.rows = state["buffer.o"].copy()
+
+
+class Scattered(TargetLeftOut):
+    """Leaves out something of each kind: what `learn` changes, what `act` changes, and a generator."""
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self.rng, self.last = np.random.default_rng(3), 0.0
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        action = super().act(observation) + self.rng.normal() + self.last
+        self.last = float(action[0])
+        return action
+
+    def learn(self, window: Any, *, steps: int, rate: float) -> dict[str, float]:
+        self.last = self.rng.normal()
+        return super().learn(window, steps=steps, rate=rate)
+
+
+class SeededNow(TargetLeftOut):
+    """Has a generator of its own, which is seeded before every call."""
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self.rng = np.random.default_rng(3)
+
+    def seed(self, number: int) -> None:
+        self.rng = np.random.default_rng(number)
+
+
+class ActsInWords(Learner):
+    def act(self, observation: np.ndarray) -> Any:
+        return {"torque": super().act(observation)}
+
+
 class IgnoresReplay(Learner):
     """Takes a replay and learns from the window alone."""
 
@@ -259,7 +311,14 @@ STATEFUL: list[tuple[type, str]] = [
     (HalfSet, r"set to its own state, it has another \(`count`.*sets every array"),
     (Pickles, r"`get_state` returned \{'agent': 'Pickles'\}.*NumPy arrays by name"),
     (TargetLeftOut, r"set to its state acts otherwise.*they differ in .*`target`"),
-    (NoLearning, r"it has no `learn`"),
+    (GrowingBuffer, r"`buffer\.o` changed its shape from \(0, 2\) to \(64, 2\).*ring buffer with a count"),
+    (
+        Scattered,
+        r"Return `target` in `get_state`\. `act` changes `last`: .*`get_belief`\. `rng` is a generator: seed",
+    ),
+    (SeededNow, r"they differ in `target`\. Return `target` in `get_state`\."),
+    (ActsInWords, r"`act` returned a dict \(.*An action is an array of numbers"),
+    (NoLearning, r"it has no `learn`\. An agent has .*`learn\(window, \*, steps, rate\)`.*docs/stateful\.md"),
     (IgnoresReplay, r"another replay made no difference to what it learned"),
     (KeepsReplay, r"something of a replay was left for the next time"),
     (WritesReplay, r"`learn` changed the replay that it was handed \(`reward`"),

@@ -63,9 +63,30 @@ def test_broken_simulators(broken: Any, words: str) -> None:
 
 @pytest.mark.parametrize("whole", [broken_simulators.Whole, broken_simulators.Copied])
 def test_a_simulator_that_is_whole(whole: Any) -> None:
-    report = check_simulator(whole)
+    report = check_simulator(whole, steps=60)
     assert len(report.kept) == 4
     assert not report.not_reached
+    assert report.examined == "105 steps from 4 places; no episode ended"
+
+
+def test_a_kept_report_says_that_an_episode_ended_and_lists_as_many_promises_as_a_broken_one() -> None:
+    class Ends(broken_simulators.NoClock):
+        def get_state(self) -> Any:
+            return {**super().get_state(), "clock": self.clock}
+
+        def set_state(self, state: Any) -> None:
+            super().set_state(state)
+            self.clock = state["clock"]
+
+    report = check_simulator(Ends)
+    assert report.examined == "90 steps from 4 places; an episode ended"
+    assert report.examined in str(report)
+    whole = check_agent(broken_stateful.LearnerPlugin, World(scale=2.0), precision="float64")
+    with pytest.raises(ContractError) as caught:
+        check_agent(broken_stateful.plugin_of(broken_stateful.DropsOptimiser), World(scale=2.0))
+    broken = caught.value.report
+    assert len(broken.problems) + len(broken.not_reached) == len(whole.kept)
+    assert whole.examined == "in `linear_quadratic`: 2 observations, 1 action"
 
 
 @pytest.mark.parametrize(("broken", "words"), broken_agents.BROKEN)

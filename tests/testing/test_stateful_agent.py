@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from broken_stateful import Learner, LearnerPlugin
+from broken_stateful import GrowingBuffer, Learner, LearnerPlugin
 
 import worldfork as wf
 from worldfork.errors import WorldforkError
@@ -329,6 +329,7 @@ class Forgetting(Learner):
     ("inner", "words"),
     [
         (Moments, "names that the checkpoint lacks: optimiser.square. Create what they stand for"),
+        (GrowingBuffer, r"After `learn` `buffer\.o` changed its shape from \(0, 2\) to \(16, 2\)\. Keep arrays"),
         (Forgetting, "names that `get_state` does not return after `learn`: count, optimiser.momentum"),
     ],
 )

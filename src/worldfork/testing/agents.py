@@ -4,12 +4,14 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import (
@@ -28,7 +30,9 @@ from worldfork.lab.environments.base import Environment, EnvironmentPlugin, can_
 from worldfork.lab.stream import LOGGED
 from worldfork.randomness import Purpose, fold_in
 from worldfork.testing.contract import (
+    ContractError,
     Report,
+    Unfit,
     demand,
     demand_kinds,
     demand_pure,
@@ -39,6 +43,7 @@ from worldfork.testing.contract import (
     name_of,
     no_global_draws,
     no_writes,
+    place,
     resolved,
     rule,
 )
@@ -54,6 +59,7 @@ from worldfork.testing.samples import (
     keys,
     pick_steps,
     random_window,
+    sizes_of,
     spoil,
     spoil_set,
     take_window,
@@ -69,6 +75,9 @@ BATCH_KEYS = "Draw minibatches from `batch_keys` alone."
 IN_BELIEF = "Put what carries over into the belief that is returned, and leave the one that came as it is."
 FLAGGED = "Replace the action by zero and set `replaced` there: divergence is an outcome, never an error."
 COPY = "Copy before you write: HOLD goes on with the same arrays."
+ACTS = "Actions are a function of parameters, belief and keys"
+SIZE_ERRORS = (ValueError, IndexError, RuntimeError, TypeError)  # of an agent that is made for another world
+SIZE_WORDS = re.compile(r"shape|size|dimension|broadcast|aligned|mat1|out of bounds|unpack")
 SHAPES = (
     "Compute every set and episode alone (explicit sums, no batched product), or say shape_sensitive = True, "
     "and the block's shape becomes part of the ledger."
@@ -104,7 +113,15 @@ def check_agent(
     world: Any = worlds.build(scale=0.5, threads=1) if isinstance(worlds, EnvironmentPlugin) else worlds
     subject = resolved("agents", agent, AgentPlugin, settings)
     bench = _Bench(subject, world, tuple(checkpoints), precision)
-    return examine(f"The agent `{name_of(agent)}`", bench)
+    name = f"The agent `{name_of(agent)}`"
+    try:
+        return examine(name, bench)
+    except ContractError as refusal:
+        cause = refusal.__cause__
+        if ACTS not in refusal.report.kept and isinstance(cause, SIZE_ERRORS) and SIZE_WORDS.search(str(cause)):
+            reason = f"{type(cause).__name__}: {str(cause).rstrip(' .')}. {place(cause)}"
+            raise Unfit(f"{name} can not be tried here: {sizes_of(world)}. It raised {reason}") from cause
+        raise
 
 
 def _composes(bench: "_Bench") -> bool:
@@ -118,8 +135,8 @@ def _composes(bench: "_Bench") -> bool:
 def _begins_again(bench: "_Bench") -> bool | str:
     try:
         able = getattr(bench.agent, "begin_again", None) is not None
-    except Exception:
-        able = False
+    except Exception:  # another rule's matter
+        return True
     return able or (can_end(bench.world) and 'it has no `begin_again`: register after_end = "wait"')
 
 
@@ -132,6 +149,8 @@ class _Bench:
         self.plugin = subject if isinstance(subject, AgentPlugin) else None
         self.world, self.given, self.precision, self._subject = world, given, precision, subject
         self.checkpoints: list[Checkpoint] = []
+        counts = (plural(world.observation_size, "observation"), plural(world.action_size, "action"))
+        self.examined = f"in `{world.name}`: {counts[0]}, {counts[1]}"
 
     @functools.cached_property
     def agent(self) -> Agent:
@@ -186,7 +205,7 @@ class _Bench:
         seen, remedy = f"`clean_return` is {clean!r}.", "It is the mean return at drift level 0, a finite float."
         demand(isinstance(clean, float) and bool(np.isfinite(clean)), seen, remedy)
 
-    @rule("Actions are a function of parameters, belief and keys", foundation=True)
+    @rule(ACTS, foundation=True)
     def acts_purely(self) -> None:
         stage = self.stage()
         first = self.play(stage)[0]

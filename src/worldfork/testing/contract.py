@@ -6,7 +6,8 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FrameType
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from worldfork.registry import Plugin
 
 Kind = TypeVar("Kind", bound=Plugin)
 Examination = Callable[[Any], None]
+OURS: Final = ("worldfork", "numpy")  # what a promise is examined with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Report:
     """Outcome of an examination, rule by rule.
 
     `not_examined` are the rules that do not apply to the subject or could not be tried on it; `not_reached` are
-    those behind a broken rule on which they build.
+    those behind a broken rule on which they build. `examined` says how much was tried, where that is counted.
     """
 
     subject: str
@@ -44,12 +46,14 @@ class Report:
     not_examined: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     not_reached: tuple[str, ...] = ()
+    examined: str = ""
 
     def __str__(self) -> str:
         if self.problems:
             ways = "one way" if len(self.problems) == 1 else f"{len(self.problems)} ways"
             return "\n- ".join([f"{self.subject} breaks its contract in {ways}:", *map(str, self.problems)])
-        lines = [f"{self.subject} keeps its contract:", *(f"  {promise}" for promise in self.kept)]
+        much = f" ({self.examined})" if self.examined else ""
+        lines = [f"{self.subject} keeps its contract{much}:", *(f"  {promise}" for promise in self.kept)]
         return "\n".join([*lines, *(f"  (not examined) {promise}" for promise in self.not_examined)])
 
 
@@ -90,6 +94,10 @@ def rule(
     return mark
 
 
+class Unfit(WorldforkError):
+    """A subject that can not be examined as it was asked for; no promise is broken by that."""
+
+
 class _Broken(Exception):
     def __init__(self, seen: str, remedy: str) -> None:
         super().__init__(seen)
@@ -101,6 +109,7 @@ def examine(subject: str, bench: Any) -> Report:
 
     Raises:
         ContractError: with everything that is wrong.
+        Unfit: where the bench says so.
     """
     problems: list[Problem] = []
     kept, not_examined = [], []
@@ -118,14 +127,26 @@ def examine(subject: str, bench: Any) -> Report:
             continue
         except _Broken as broken:
             problems.append(Problem(asked.promise, broken.seen, broken.remedy))
+        except Unfit:
+            raise
         except Exception as error:  # whatever somebody else's class raises is its author's to read
             seen = f"it raised {type(error).__name__}: {error}".rstrip(".") + "."
-            problems.append(Problem(asked.promise, seen, f"It happened in {_place(error)}."))
+            problems.append(Problem(asked.promise, seen, place(error)))
             cause = cause or error
         if asked.foundation:
             break
+    not_reached = []
+    for asked in rules:
+        applies = asked.applies(bench)
+        not_reached += [asked.promise] if applies is True else []
+        not_examined += [f"{asked.promise} ({applies})"] if isinstance(applies, str) else []
     report = Report(
-        subject, tuple(kept), tuple(not_examined), tuple(problems), tuple(left.promise for left in rules)
+        subject,
+        tuple(kept),
+        tuple(not_examined),
+        tuple(problems),
+        tuple(not_reached),
+        getattr(bench, "examined", ""),
     )
     if problems:
         raise ContractError(report) from cause
@@ -252,13 +273,18 @@ def name_of(subject: Any) -> str:
     return (subject if isinstance(subject, type) else type(subject)).__name__
 
 
-def _place(error: Exception) -> str:
-    """Return where an error was raised: the last line of somebody else's code on the way there, whose mistake it
-    is, or else the last line of all."""
+def place(error: Exception) -> str:
+    """Return a sentence that says where an error was raised: the last line of somebody else's code on the way
+    there, whose mistake it is. A line of worldfork's or NumPy's would help nobody."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    if not frames:
-        return "somewhere"
-    outside = [place for place in frames if not place[0].f_globals.get("__name__", "").startswith("worldfork.")]
-    written = [place for place in outside if "site-packages" not in Path(place[0].f_code.co_filename).parts]
-    frame, line = (written or outside or frames)[-1]
-    return f"`{frame.f_code.co_qualname}` ({frame.f_code.co_filename}, line {line})"
+    others = [step for step in frames if _module(step[0]) not in OURS]
+    written = [step for step in others if "site-packages" not in Path(step[0].f_code.co_filename).parts]
+    called = [step for step in frames[-1:] if step in others]  # a library's class that is examined as it is
+    if not (written or called):
+        return "None of its own lines was running: look at what its methods returned."
+    frame, line = (written or called)[-1]
+    return f"It happened in `{frame.f_code.co_qualname}` ({frame.f_code.co_filename}, line {line})."
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -88,7 +88,7 @@ class _Bench:
 
     def __init__(self, subject: Any, scale: float) -> None:
         self.plugin = subject if isinstance(subject, EnvironmentPlugin) else None
-        self.scale = scale
+        self.scale, self.examined = scale, ""
         try:
             self._pristine = copy.deepcopy(subject)
         except Exception:  # a handle to a simulator, say: then the one that is there has to do
@@ -104,7 +104,7 @@ class _Bench:
     @rule(PAIR, foundation=True, applies=lambda bench: isinstance(bench.plugin, RestorablePlugin))
     def restores_its_simulator(self) -> None:
         assert isinstance(self.plugin, RestorablePlugin)
-        examine_pair(self.plugin)
+        self.examined = examine_pair(self.plugin)
 
     @rule("A world says what it is", foundation=True)
     def says_what_it_is(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window, taken_by
@@ -108,6 +109,13 @@ def _untrained(plugin: StatefulPlugin, environment: Environment, index: int) -> 
         agent.learn(transitions_of(random_window(environment, rows=64, sizes=(64,)), 0), steps=1, rate=1.0, **scope)
     parameters, optimiser = parted(copied(agent.get_state()))
     return Checkpoint(parameters, optimiser, 0.0, arrays.digest({**parameters, **optimiser}))
+
+
+def sizes_of(environment: Environment) -> str:
+    """Return the sizes of a world, and what to do where an agent has others, as part of a sentence."""
+    observations = plural(environment.observation_size, "observation")
+    actions = plural(environment.action_size, "action")
+    return f"the world `{environment.name}` has {observations} and {actions}. Give the agent's own world with --in"
 
 
 def keys(purpose: Purpose, *shape: int) -> np.ndarray:

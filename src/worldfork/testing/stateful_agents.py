@@ -1,28 +1,39 @@
 """Contract of an agent that keeps its state inside: it gives all of it away, and is told by name what it forgot."""
 
 import contextlib
-import hashlib
-import random
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from worldfork.lab.agents.base import taken_by
-from worldfork.lab.agents.stateful import StatefulAgent, StatefulPlugin, Transitions, copied, seeded, transitions_of
+from worldfork.lab.agents.stateful import (
+    StatefulAgent,
+    StatefulPlugin,
+    Transitions,
+    copied,
+    reshaped,
+    seeded,
+    transitions_of,
+)
 from worldfork.lab.environments.base import Environment
-from worldfork.testing.contract import demand, demand_same, difference
-from worldfork.testing.samples import random_window
+from worldfork.testing.attributes import changed, contents, generators, listed
+from worldfork.testing.contract import Unfit, demand, demand_same, difference
+from worldfork.testing.samples import random_window, sizes_of
 
 GIVES_ITSELF_AWAY: Final = "An agent that keeps its state inside gives all of it away"
-DEPTH: Final = 5  # attributes of attributes, and so on
-NAMED: Final = 4  # at most, in one message
-NEEDED: Final = ("reset", "act", "learn", "get_state", "set_state")
+NEEDED: Final = {
+    "reset": "reset(observation)",
+    "act": "act(observation)",
+    "learn": "learn(window, *, steps, rate)",
+    "get_state": "get_state()",
+    "set_state": "set_state(state)",
+}
 ROWS: Final = 64
 STEPS: Final = 4
 REHEARSED: Final = 8  # steps, so that some of them draw from the replay
 LEARN_KEY, ACT_KEY = np.array([3, 5], np.uint32), np.array([7, 11], np.uint32)
+OPTIMISERS: Final = 'An optimiser\'s moments and count have names there that begin with "optimiser.".'
 IN_BELIEF = (
     "Return it in `get_belief` and put it back in `set_belief`: every episode gets its own memory handed back."
 )
@@ -46,13 +57,14 @@ class _Bench:
 
     def __init__(self, plugin: StatefulPlugin, environment: Environment) -> None:
         self.plugin, self.world = plugin, environment
-        self.together = False
+        self.together = self.seeds = False
 
     def offers_what_is_needed(self) -> None:
         agent = self.fresh()
         missing = ", ".join(name for name in NEEDED if not callable(getattr(agent, name, None)))
-        demand(not missing, f"it has no `{missing}`.", f"The shim calls {', '.join(NEEDED)}.")
-        self.together = bool(getattr(agent, "together", False))
+        needed = ", ".join(f"`{call}`" for call in NEEDED.values())
+        demand(not missing, f"it has no `{missing}`.", f"An agent has {needed} (docs/stateful.md).")
+        self.together, self.seeds = bool(getattr(agent, "together", False)), hasattr(agent, "seed")
         pair = [hasattr(agent, name) for name in ("get_belief", "set_belief")]
         demand(pair[0] == pair[1], "it has one of `get_belief` and `set_belief`.", "They come as a pair.")
         state = agent.get_state()
@@ -81,10 +93,13 @@ class _Bench:
         self.learn(agent)
         state = copied(agent.get_state())
         twin.set_state(copied(state))
+        inside = contents(agent)
+        names = self.differing(inside, contents(twin))
         first, second = self.episode(agent), self.episode(twin)
-        names, text = changed(contents(agent), contents(twin)), difference(first, second)
-        seen = f"another object set to its state acts otherwise ({text}); they differ in {names or 'nothing'}."
-        demand(not text, seen, "Put everything that `act` reads and `learn` changes into `get_state`.")
+        by_act, text = changed(inside, contents(agent)), difference(first, second)
+        differ = listed(names) or "nothing that an attribute shows"
+        seen = f"another object set to its state acts otherwise ({text}); they differ in {differ}."
+        demand(not text, seen, _placed(names, by_act=by_act, drawn=generators(inside)))
         remedy = "Only `learn` changes the state: what `act` changes belongs to `get_belief`, or stands still."
         demand_same(state, copied(agent.get_state()), "`act` changed the state", remedy)
 
@@ -98,15 +113,16 @@ class _Bench:
         seen = f"`learn` made names that `get_state` did not have: {new}."
         remedy = "Create what they stand for when the agent is made, so that every checkpoint has them."
         demand(not new, seen, remedy)
+        seen, remedy = reshaped({name: array.shape for name, array in start.items()}, first)
+        demand(not seen, f"{seen}.", remedy)
         agent.set_state(copied(start))
-        names = changed(inside, contents(agent)) or "something that no attribute shows"
+        names = self.differing(inside, contents(agent))
         self.learn(agent)
         text = difference(first, copied(agent.get_state()))
         came = f"set back and taught the same again, it came out otherwise ({text})"
-        remedy = (
-            'Put it into `get_state`: an optimiser\'s moments and count under names that begin with "optimiser.".'
-        )
-        demand(not text, f"{came}; `set_state` had not put back {names}.", remedy)
+        left_out = listed(names) or "something that no attribute shows"
+        remedy = f"{_placed(names, by_act=(), drawn=generators(inside))} {OPTIMISERS}"
+        demand(not text, f"{came}; `set_state` had not put back {left_out}.", remedy)
         changes = bool(difference(start, first))
         demand(changes, "`learn` changed nothing that `get_state` returns.", "The state is what learning changes.")
 
@@ -117,8 +133,9 @@ class _Bench:
         self.episode(other, seed=9)
         inside = contents(agent)
         text = difference(fresh, self.episode(other))
-        names = changed(inside, contents(other)) or "nothing"
-        seen = f"after another episode and `reset` it acts otherwise ({text}); inside differ {names}."
+        names = self.differing(inside, contents(other))
+        differ = listed(names) or "nothing that an attribute shows"
+        seen = f"after another episode and `reset` it acts otherwise ({text}); inside differ {differ}."
         remedy = "`reset` forgets the last episode, and generators of your own are seeded in `seed(number)`."
         demand(not text, seen, remedy)
 
@@ -129,7 +146,7 @@ class _Bench:
         self.begin(agent, 2)
         before = contents(agent)
         self.act(agent, self.observations(2)[0], 0)
-        names = changed(before, contents(agent)) or "nothing seen"
+        names = listed(self.differing(before, contents(agent))) or "nothing that an attribute shows"
         text = difference(alone, self.turn_by_turn(agent, (2, 5)))
         seen = f"another episode in between changed what it did ({text}); `act` changes {names}."
         demand(not text, seen, IN_BELIEF)
@@ -223,8 +240,23 @@ class _Bench:
         with seeded(ACT_KEY + np.uint32(step)) as number:
             if hasattr(agent, "seed"):
                 agent.seed(number)
-            chosen = np.array(agent.act(self.given(observation)), np.float64)
+            action = agent.act(self.given(observation))
+        remedy = "An action is an array of numbers, or a number where there is one action."
+        demand(action is not None, "`act` returned None.", remedy)
+        chosen = np.zeros(0)
+        try:
+            chosen = np.array(action, np.float64)
+        except (TypeError, ValueError, RuntimeError) as error:
+            demand(False, f"`act` returned a {type(action).__name__} ({error}).", remedy)
+        count = chosen.size / (2 if self.together else 1)
+        if count != self.world.action_size:
+            raise Unfit(f"The agent's `act` returned {count:g} numbers: {sizes_of(self.world)}.")
         return chosen.reshape(2, -1) if self.together else chosen.reshape(-1)  # a lone number is an action too
+
+    def differing(self, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+        """Return what differs inside, but for generators where `seed` seeds them before every call."""
+        apart = generators(before) | generators(after) if self.seeds else set()
+        return [name for name in changed(before, after) if name not in apart]
 
     def given(self, observation: Any) -> Any:
         return np.stack([observation] * 2) if self.together else observation.copy()
@@ -244,86 +276,14 @@ class _Bench:
         return transitions_of(random_window(self.world, rows=ROWS, sizes=(ROWS,) * (stream + 1)), stream)
 
 
-def contents(thing: Any) -> dict[str, str]:
-    """Return every number, array, tensor and generator inside an object as a text, by its dotted name.
-
-    >>> class Planner:
-    ...     def __init__(self):
-    ...         self.mean, self.steps = np.zeros(2), 3
-    >>> sorted(contents(Planner()))
-    ['mean', 'steps']
-    """
-    found: dict[str, str] = {}
-    _collect(thing, "", found, set(), DEPTH)
-    return found
-
-
-def changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return the names of what is not the same, for a message; empty where everything is."""
-    names = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
-    # What is named by an attribute says more than what is named by a number inside it.
-    short = list(dict.fromkeys(name.split("[")[0] for name in names))
-    text = ", ".join(f"`{name}`" for name in short[:NAMED])
-    return text + (f" and {len(short) - NAMED} more" if len(short) > NAMED else "")
-
-
-def _collect(thing: Any, name: str, found: dict[str, str], seen: set[int], depth: int) -> None:
-    if id(thing) in seen or depth < 0:
-        return
-    text = _leaf(thing)
-    if text is not None:
-        found[name] = text
-        return
-    seen.add(id(thing))
-    for part, value in _parts(thing):
-        _collect(
-            value,
-            part if not name else f"{name}{part}" if part[0] == "[" else f"{name}.{part}",
-            found,
-            seen,
-            depth - 1,
-        )
-
-
-def _leaf(thing: Any) -> str | None:
-    """Return a value as a text that changes when it does; None for what has parts."""
-    if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | np.generic):
-        return repr(thing)
-    if isinstance(thing, Mapping | list | tuple | set | frozenset | deque):
-        return None
-    if isinstance(thing, np.ndarray):
-        return _digest(thing)
-    if isinstance(thing, np.random.Generator):
-        return repr(thing.bit_generator.state)
-    if isinstance(thing, np.random.RandomState | random.Random):
-        state = thing.get_state() if isinstance(thing, np.random.RandomState) else thing.getstate()
-        return _digest(np.frombuffer(repr(state).encode(), np.uint8))
-    if hasattr(thing, "detach") and hasattr(thing, "cpu"):  # a tensor
-        return _digest(np.asarray(thing.detach().cpu()))
-    if type(thing).__name__ == "Generator" and hasattr(thing, "get_state"):  # PyTorch's
-        return _digest(np.asarray(thing.get_state()))
-    if hasattr(thing, "__array__"):
-        return _digest(np.asarray(thing))
-    return None
-
-
-def _parts(thing: Any) -> list[tuple[str, Any]]:
-    if isinstance(thing, Mapping):
-        return [(f"[{key!r}]", value) for key, value in thing.items()]
-    if isinstance(thing, list | tuple | set | frozenset | deque):
-        return [(f"[{place}]", value) for place, value in enumerate(thing)]
-    if isinstance(thing, type) or callable(getattr(thing, "__func__", None)):
-        return []
-    parts: list[tuple[str, Any]] = []
-    if callable(getattr(thing, "state_dict", None)):  # a module or an optimiser of PyTorch's
-        parts = [(str(key), value) for key, value in dict(thing.state_dict()).items()]
-    attributes = vars(thing) if hasattr(thing, "__dict__") else {}
-    torchs = (
-        {"_parameters", "_buffers", "_modules", "training", "param_groups", "state", "defaults"} if parts else ()
-    )
-    return parts + [(key, value) for key, value in attributes.items() if key not in torchs and not callable(value)]
-
-
-def _digest(array: np.ndarray) -> str:
-    content = np.ascontiguousarray(array)
-    return f"{content.dtype}{content.shape}{hashlib.sha256(content.tobytes()).hexdigest()}"
+def _placed(names: Iterable[str], *, by_act: Iterable[str], drawn: Iterable[str]) -> str:
+    """Return what to do with attributes that a state leaves out: each kind has a place of its own."""
+    seeded_alone = set(names) & set(drawn)
+    remembered = (set(names) & set(by_act)) - seeded_alone
+    kept = listed(set(names) - seeded_alone - remembered)
+    sentences = [f"Return {kept} in `get_state`."] if kept else []
+    if remembered:
+        sentences.append(f"`act` changes {listed(remembered)}: return it in `get_belief`.")
+    if seeded_alone:
+        sentences.append(f"{listed(seeded_alone)} is a generator: seed it in `seed(number)`.")
+    return " ".join(sentences or ["Return everything that `learn` changes in `get_state`."])

@@ -275,6 +275,9 @@ class StatefulAgent:
                 f"The checkpoint has names that `get_state` does not return after `learn`: {_some(lost)}. Return "
                 "everything that `set_state` takes."
             )
+        seen, remedy = reshaped({name: array.shape[1:] for name, array in before.items()}, state)
+        if seen:
+            raise WorldforkError(f"After `learn` {seen}. {remedy}")
         return state
 
     def _load(self, parameters: Arrays, p: int, *, everything: bool = False) -> bool:
@@ -378,6 +381,19 @@ def save_checkpoint(
         record |= keep_replay(file, dataclasses.asdict(replay))
     file.with_suffix(".json").write_text(json.dumps(record) + "\n", encoding="utf-8")
     return record["clean_return"]  # type: ignore[return-value]
+
+
+def reshaped(shapes: Mapping[str, tuple[int, ...]], state: Mapping[str, np.ndarray]) -> tuple[str, str]:
+    """Return which array of a state has another shape than before, and what to do; empty where all have theirs.
+
+    >>> reshaped({"buffer": (0, 4)}, {"buffer": np.zeros((20, 4))})[0]
+    '`buffer` changed its shape from (0, 4) to (20, 4)'
+    """
+    for name, shape in shapes.items():
+        if state[name].shape != shape:
+            remedy = "Keep arrays of state at one shape, for example as a ring buffer with a count."
+            return f"`{name}` changed its shape from {shape} to {state[name].shape}", remedy
+    return "", ""
 
 
 def _some(names: list[str]) -> str:
