@@ -75,6 +75,8 @@ def test_every_default_of_the_example_is_the_records(tmp_path: Path) -> None:
     uncommented = re.sub(r"^# (\w+ = )", r"\1", text.partition("\n# What a study could")[0], flags=re.MULTILINE)
     assert uncommented != text
     assert parse(uncommented) == parse(text)
+    above = text.partition("\n[grid]")[0].splitlines()[1:]
+    assert not [line for line in above if line.startswith("#")], "a key above all tables is set, or left out"
 
 
 def test_an_editors_schema_takes_every_registration_that_comes_with_worldfork() -> None:

@@ -1,5 +1,6 @@
 """What a registration that says nothing means, where each setting's bounds are, and what can not be registered."""
 
+import re
 from typing import Any
 
 import pytest
@@ -113,6 +114,12 @@ def test_seeds_and_checkpoints_are_indices() -> None:
 def test_an_empty_grid_is_refused(empty: str) -> None:
     text = "\n".join(f"{empty} = []" if line.startswith(empty + " =") else line for line in LEAST.splitlines())
     assert f"grid.{empty}: expected at least 1" in refused("", text=text)
+
+
+@pytest.mark.parametrize("empty", ["tasks", "stream_seeds", "update_seeds"])
+def test_an_arm_without_cells_is_refused(empty: str) -> None:
+    text = f'{LEAST}\n[[arms]]\nname = "none"\n{empty} = []\n'
+    assert re.search(rf"arms\.\S*{empty}: expected at least 1", refused("", text=text))
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "a_b.c", "0"])

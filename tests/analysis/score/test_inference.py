@@ -224,6 +224,16 @@ def test_labels_that_know_no_more_than_a_count_leave_nothing_to_order():
         task="",
     )
     assert known.partial.value == pytest.approx(1.0)
+    alike = compare_forecasts(
+        Foreseen(one_step=labels, carried=labels, count=np.ones((8, 6)), realised=labels),
+        missed={},
+        updates={},
+        seed=0,
+        task="",
+    )
+    assert alike.partial.value == pytest.approx(1.0), (
+        "policies that fire alike often are ordered by their labels alone"
+    )
 
 
 def test_rows_without_what_was_recorded_before_a_fork_are_no_decisions():
