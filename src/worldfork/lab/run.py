@@ -40,6 +40,7 @@ from worldfork.lab.forks.tasks import (
 from worldfork.lab.tools.probe import outside_tasks, probe_setting
 from worldfork.ledger import files
 from worldfork.ledger.cell import ChainFolder
+from worldfork.ledger.consistency import counted_twice, model_of
 from worldfork.ledger.looks import follow, outcome
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
@@ -188,6 +189,9 @@ class _Run:
             for cell, resolved in zip(self.cells, described.configurations, strict=True)
         }
         self._require_one_kind(configurations)
+        begun = [cell.configuration for cell in study.cells() if cell.id not in configurations]
+        if equal := counted_twice(map(model_of, [*begun, *configurations.values()])):
+            raise WorldforkError("\n".join(equal))
         places = [(policy, cell.id) for policy, cell in deployments(self.registration)]
         deployed = {
             place: _as_begun(study.deployment(*place), resolved)

@@ -19,10 +19,14 @@ from worldfork.lab.tools.probe import Probe
 from worldfork.lab.tools.probe import probe as probe_registration
 from worldfork.lab.tools.short_episode import short_episode
 from worldfork.ledger.closed_loop import policy_of
+from worldfork.ledger.consistency import counted_twice
 from worldfork.progress import Progress, silent
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm, Registration, cells, open_authored
 from worldfork.registration.advice import idle_settings
+
+
+SHOWN: Final = 10  # absent checkpoints that are named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +88,8 @@ def check(
     if not missing:
         models = checkpoint_files(registered, root=root, copies=root)
         context = Context(registered, named_checkpoints(models))
+        missing = _unusable(context, progress)
+    if not missing:
         for arm in registered.arms:
             for task, index in itertools.product(arm.tasks, registered.grid.checkpoints):
                 context.require_replay(arm, task, index)
@@ -131,8 +137,28 @@ def _missing(registered: Registration, root: Path) -> list[str]:
         places = {(cell.task, cell.checkpoint) for cell in cells(registered)}
         sources = [checkpoint_source(registered, *place, root=root) for place in sorted(places)]
         absent = [source for source in sources if source is not None and not source.exists()]
-        return [f"{len(absent)} of {len(sources)} checkpoints are not there. {error}" if absent else str(error)]
+        named = ", ".join(source.name for source in absent[:SHOWN]) + (", ..." if len(absent) > SHOWN else "")
+        among = f"{len(absent)} of {len(sources)} checkpoints are not there ({named}). " if absent else ""
+        return [f"{among}{error}"]
     return []
+
+
+def _unusable(context: Context, progress: Progress) -> list[str]:
+    """Load every checkpoint, as a run does; return what is wrong with those that can not be used."""
+    models: list[tuple[str, int, str]] = []
+    failed: dict[str, list[str]] = {}  # often many fail alike: the first reason in full, then which
+    places = sorted({(cell.task, cell.checkpoint) for cell in cells(context.registration)})
+    for number, (task, index) in enumerate(places, start=1):
+        try:
+            models.append((task, index, context.checkpoint(task, index).digest))
+        except Exception as error:
+            reason = str(error) if isinstance(error, WorldforkError) else f"{type(error).__name__}: {error}"
+            file = next((blob.path for blob in context.checkpoints.get((task, index), ())), None)
+            alike = reason if file is None else reason.replace(file.stem, "")
+            failed.setdefault(alike, [reason]).append(f"{index} of {task}" + (f" ({file})" if file else ""))
+        progress("models", number, len(places))
+    problems = [f"checkpoint {', '.join(which)} can not be used. {reason}" for reason, *which in failed.values()]
+    return problems + counted_twice(models)
 
 
 def _steps(context: Context, progress: Progress) -> list[str]:
