@@ -1,0 +1,110 @@
+"""Every checkpoint of a study is opened before it costs anything, and counts once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+from falling import LedgePlugin, Walker
+
+import worldfork as wf
+from worldfork.errors import WorldforkError
+from worldfork.lab.agents.stateful import StatefulAgent, save_checkpoint
+from worldfork.ledger.verify import verify
+from worldfork.registration import parse
+
+STUDY = """
+schema = "worldfork.registration/1"
+name = "ledge"
+[grid]
+tasks = ["ledge"]
+checkpoints = [0, 1, 2]
+directions = ["away"]
+[stream]
+decision_points = 2
+drift_period = 60
+[evaluation]
+episodes = 2
+[mechanism]
+steps = 1
+window = 30
+[tasks.ledge]
+agent = "falling:WalkerPlugin"
+environment = "falling:LedgePlugin"
+drift_scale = 0.5
+checkpoints = "models/walker-{checkpoint}.safetensors"
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A registration beside three models."""
+    world = LedgePlugin().build(scale=1.0, threads=1)
+    agent = StatefulAgent(Walker(world), world)
+    for index in range(3):
+        state = {"pace": np.array([1.0 - 0.25 * index])}
+        path = tmp_path / f"models/walker-{index}.safetensors"
+        save_checkpoint(state, path, agent=agent, environment=world, episodes=2)
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_models_that_are_whole_and_distinct_can_run(study: Path) -> None:
+    assert wf.check(study, step=False).ready
+
+
+def test_every_broken_model_is_named(study: Path) -> None:
+    for index in (1, 2):
+        file = study.parent / f"models/walker-{index}.safetensors"
+        file.write_bytes(file.read_bytes()[:20])
+    (problem,) = wf.check(study, step=False).missing
+    assert "walker-1.safetensors" in problem
+    assert "walker-2.safetensors" in problem
+    assert "walker-0.safetensors" not in problem
+    assert "is not the state of a checkpoint" in problem
+
+
+def test_absent_models_are_named_with_the_folder_where_paths_start(study: Path) -> None:
+    (study.parent / "models/walker-0.safetensors").unlink()
+    (study.parent / "models/walker-2.safetensors").unlink()
+    (problem,) = wf.check(study, step=False).missing
+    assert problem.startswith(
+        "2 of 3 checkpoints are not there (walker-0.safetensors, walker-2.safetensors). There is no checkpoint file"
+    )
+    assert f"starts at the registration's folder `{study.parent}`" in problem
+
+
+def test_one_model_under_two_numbers_is_refused(study: Path) -> None:
+    first = study.parent / "models/walker-0.safetensors"
+    first.with_name("walker-2.safetensors").write_bytes(first.read_bytes())
+    (problem,) = wf.check(study, step=False).missing
+    assert problem.startswith("checkpoints 0, 2 of ledge are one model")
+    with pytest.raises(WorldforkError, match="checkpoints 0, 2 of ledge are one model"):
+        wf.run(study, study.parent / "rows", probe=False)
+    assert not (study.parent / "rows" / "cells").exists()
+
+
+def test_a_ledger_in_which_one_model_counts_as_several_is_no_good(tmp_path: Path) -> None:
+    checkpoint = {"digest": "c" * 64, "clean_return": 1.0}
+    authored = tiny.AUTHORED.replace("checkpoints = [0]", "checkpoints = [0, 1]")
+    tiny.write(tmp_path / "tiny", authored=authored, checkpoint=checkpoint)
+    (problem,) = verify(tmp_path / "tiny").problems
+    assert "are one model (digest cccccccccccc), which would count as 2" in problem
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("models/walker-0.safetensors", "one file for 3 checkpoints, which would count one model so many times"),
+        ("models/walker-{checkpont}.safetensors", "placeholders {task} and {checkpoint}; got {checkpont}"),
+    ],
+)
+def test_a_path_that_is_the_same_for_all_checkpoints_is_refused(path: str, words: str) -> None:
+    with pytest.raises(WorldforkError, match=words.replace("{", r"\{")):
+        parse(STUDY.replace("models/walker-{checkpoint}.safetensors", path))
+
+
+def test_a_single_checkpoint_may_have_a_path_of_its_own() -> None:
+    text = STUDY.replace("[0, 1, 2]", "[0]").replace("walker-{checkpoint}", "walker-best")
+    assert parse(text).tasks["ledge"].checkpoints == "models/walker-best.safetensors"
