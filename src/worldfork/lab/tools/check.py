@@ -25,7 +25,6 @@ from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm, Registration, cells, open_authored
 from worldfork.registration.advice import idle_settings
 
-
 SHOWN: Final = 10  # absent checkpoints that are named
 
 
