@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.agents import arrays
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.checkpoints import checkpoint_files, checkpoint_source, named_checkpoints
 from worldfork.lab.forks.context import Context, outside_code
@@ -194,21 +195,23 @@ def _take_step(context: Context, arm: Arm, task: str) -> None:
     )
 
 
-SOME: Final = 4  # episodes that are looked at
+SOME: Final = 4  # episodes that are looked at, of each checkpoint and level
+MODELS: Final = 4  # checkpoints that they are of, at most
 
 
 def count_ends(context: Context, task: str) -> str:
-    """Describe how a few episodes of the first checkpoint end in the clean world; "" for a world whose episodes do
-    not end early."""
+    """Describe how a few episodes end in the clean world and at the far end of the drift; "" for a world whose
+    episodes do not end early."""
     if (after_end := context.after_end(task)) is None:
         return ""
-    environment = context.environment(task)
+    environment, indices = context.environment(task), context.registration.grid.checkpoints[:MODELS]
+    event = Event(purpose=Purpose.INITIAL_STATE, task=task, direction="check")
     rolled = roll_out(
         context.agent(task),
         environment,
-        context.checkpoint(task, context.registration.grid.checkpoints[0]).parameters,
-        Draws.of([Event(purpose=Purpose.INITIAL_STATE, task=task, direction="check")], np.arange(SOME)),
-        levels=np.zeros((1, environment.episode_steps)),
+        arrays.concatenate([context.checkpoint(task, index).parameters for index in indices * 2]),
+        Draws.of([event] * 2 * len(indices), np.arange(SOME)),
+        levels=np.repeat([[0.0], [1.0]], len(indices), axis=0) * np.ones(environment.episode_steps),
         action_noise=0.0,
         trace=True,
         after_end=after_end,
@@ -216,15 +219,25 @@ def count_ends(context: Context, task: str) -> str:
     assert rolled.trace is not None
     assert rolled.trace.ends is not None
     ends = rolled.trace.ends
+    past = ~ends.real if after_end == "wait" else np.cumsum(ends.first, axis=2) > 1
+    clean, far = (
+        (int(half.any(axis=2).sum()), f"{half.mean():.0%}") for half in np.split(past, 2)
+    )  # episodes that ended, and the share of steps past their end
+    attempts = [half.sum() / (SOME * len(indices)) for half in np.split(ends.first, 2)]
+    told = (
+        f"{task}: of {SOME * len(indices)} episodes {clean[0]} ended early in the clean world and {far[0]} at the "
+        "far end of the drift. "
+    )
     if after_end == "wait":
         return (
-            f"{task}: of {ends.real.size} control steps {1 - ends.real.mean():.0%} lay past an end, where nothing "
-            "is earned and nothing learned."
+            f"{told}Of their control steps {clean[1]} and {far[1]} lay past an end, where nothing is earned "
+            "and nothing learned."
         )
-    attempts = ends.first.sum() / SOME
-    if attempts == 1:
-        return f"{task}: none of {SOME} episodes in the clean world ended early."
+    told += f"They took {attempts[0]:.1f} and {attempts[1]:.1f} attempts each."
+    if context.registration.tasks[task].after_end is not None:
+        return told
     return (
-        f"{task}: an episode of {environment.episode_steps} control steps took {attempts:.1f} "
-        'attempts. With a reward for going on an end then costs next to nothing: after_end = "wait" makes it count.'
+        f'{told} No `after_end` is registered, so "reset" is in force: an episode begins anew after an end, which '
+        'with a reward for going on costs next to nothing. after_end = "wait" would count what was earned until the '
+        f"first end, and leave out {clean[1]} and {far[1]} of the control steps."
     )
