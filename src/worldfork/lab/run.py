@@ -228,15 +228,17 @@ class _Run:
         """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""
         batches = [batch for batch in stream_batches(self.registration) if batch[0] in self.identities]
         missing = [batch for batch in batches if not all(study.cell(cell.id).has_stream() for cell in batch)]
-        self.progress("streams", 0, len(missing))
+        done, total = sum(map(len, batches)) - sum(map(len, missing)), sum(map(len, batches))
+        self.progress("streams", done, total)
         tasks = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
         named = [f"{batch[0].id} and its batch" for batch in missing]
-        for done, (index, result) in enumerate(self.map(study, tasks, Streamed, named.__getitem__), start=1):
+        for index, result in self.map(study, tasks, Streamed, named.__getitem__):
             for cell, stream in zip(missing[index], result.streams, strict=True):
                 study.cell(cell.id).write_stream(stream.log.columns(), stream.recording.columns())
                 took = {"what": "streams", "seconds": result.seconds, "worker": result.worker}
                 study.cell(cell.id).note("timings.jsonl", took)
-            self.progress("streams", done, len(missing))
+            done += len(missing[index])
+            self.progress("streams", done, total)
         for cell, owner in self._stream_of.items():
             if cell != owner and cell in self.identities:
                 study.cell(cell.id).share_stream(study.cell(owner.id))

@@ -1,13 +1,16 @@
 """Every checkpoint of a study is opened before it costs anything, and counts once."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny
 from falling import LedgePlugin, Walker
+from typer.testing import CliRunner
 
 import worldfork as wf
+from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.stateful import StatefulAgent, save_checkpoint
 from worldfork.ledger.verify import verify
@@ -108,3 +111,15 @@ def test_a_path_that_is_the_same_for_all_checkpoints_is_refused(path: str, words
 def test_a_single_checkpoint_may_have_a_path_of_its_own() -> None:
     text = STUDY.replace("[0, 1, 2]", "[0]").replace("walker-{checkpoint}", "walker-best")
     assert parse(text).tasks["ledge"].checkpoints == "models/walker-best.safetensors"
+
+
+def test_check_says_how_long_a_run_takes_where_that_is_quickly_found(study: Path) -> None:
+    checked = wf.check(study)
+    (spent,) = checked.seconds
+    assert spent.total > 0
+    assert spent.episodes == (4,), "two branches of one fork"
+    assert checked.probed == ("ledge",)
+    done = CliRunner().invoke(app, ["check", str(study)])
+    assert re.search(r"time  all: about [\d.,]+ (s|minutes|hours) here with one worker", done.output)
+    assert "probe a new run first tries ledge on one small block" in done.output
+    assert wf.check(study, step=False).seconds == ()

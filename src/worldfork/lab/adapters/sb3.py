@@ -82,7 +82,7 @@ class SB3Plugin(StatefulPlugin):
             model = kind("MlpPolicy", shell, policy_kwargs=networks, **given)
         except Exception as error:  # whatever SB3 and PyTorch raise over a value
             words = " ".join(f"{type(error).__name__}: {error}".split())
-            raise WorldforkError(f"{self.algorithm} does not take these `hyperparameters` ({words}).") from error
+            raise WorldforkError(f"{self.algorithm} does not take these `hyperparameters`: {words}") from error
         chosen = not on_policy if self.deterministic is None else self.deterministic
         return (OnPolicy if on_policy else OffPolicy)(model, deterministic=chosen)
 

@@ -16,7 +16,7 @@ from worldfork.lab.forks.label import read_signals, validation_losses
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import window
 from worldfork.lab.tools import cost
-from worldfork.lab.tools.probe import Probe
+from worldfork.lab.tools.probe import Probe, outside_tasks
 from worldfork.lab.tools.probe import probe as probe_registration
 from worldfork.lab.tools.short_episode import short_episode
 from worldfork.ledger.closed_loop import policy_of
@@ -46,6 +46,9 @@ class Check:
     deployments: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
     deployment_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
     ends: tuple[str, ...] = ()  # of worlds whose episodes can end early: how often they do
+    probed: tuple[
+        str, ...
+    ] = ()  # tasks that a new run tries first, since not all of their code comes with worldfork
     trial: Probe | None = None  # what a small block that was computed several times showed
 
     @property
@@ -64,7 +67,8 @@ def check(
     """Build every world, agent, mechanism and signal that the registration names, and take a step with them.
 
     Whatever passes can run: settings are checked by those whose settings they are. `step` = False leaves out the
-    step, which compiles; `measure` times more of them and estimates how long a run would take here;
+    step, which compiles; `measure` times more of them and estimates how long a run would take here, which is done
+    without it where it costs next to nothing (agents that compute set by set);
     `probe` computes one small block twice here and once in another process.
     """
     authored, root = open_authored(registration)
@@ -96,10 +100,12 @@ def check(
         if step:
             stepped = _steps(context, progress)
             ends = [sentence for task in registered.tasks if (sentence := count_ends(context, task))]
-        if measure:
+        quick = step and registered.deployment is None and all(cost.is_quick(context, of) for of in work)
+        if measure or quick:
             for number, counted in enumerate(work, start=1):
                 seconds.append(cost.measure(context, counted))
                 progress("timing", number, len(work))
+        if measure:
             deployment_seconds = [cost.measure_deployments(context, counted) for counted in deployments]
     return Check(
         registration=registered,
@@ -116,6 +122,7 @@ def check(
         seconds=tuple(seconds),
         deployments=tuple(deployments),
         deployment_seconds=tuple(deployment_seconds),
+        probed=tuple(outside_tasks(registered)),
         trial=probe_registration(registration) if probe and not missing else None,
     )
 
@@ -237,7 +244,7 @@ def count_ends(context: Context, task: str) -> str:
     if context.registration.tasks[task].after_end is not None:
         return told
     return (
-        f'{told} No `after_end` is registered, so "reset" is in force: an episode begins anew after an end, which '
-        'with a reward for going on costs next to nothing. after_end = "wait" would count what was earned until the '
-        f"first end, and leave out {clean[1]} and {far[1]} of the control steps."
+        f'{told} No `after_end` is registered, so "reset" is in force: an episode begins anew after an end. With a '
+        'reward for going on an end then costs next to nothing. after_end = "wait" would count what was earned '
+        f"until the first end, and leave out {clean[1]} and {far[1]} of the control steps."
     )

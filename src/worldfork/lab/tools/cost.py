@@ -173,22 +173,34 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
 
 
 def measure(context: Context, counted: Count) -> Seconds:
-    """Estimate what this arm takes on this task, from a few control steps and gradient steps at its sizes."""
+    """Estimate what this arm takes on this task, from a few control steps and gradient steps at its sizes.
+
+    An agent that computes set by set takes as long for each: one of them is timed.
+    """
     arm, task = context.registration.arm(counted.arm), counted.task
     forks = context.registration.forks_per_block(arm.name)
     if not needs_full_blocks(context.agent(task, arm)):  # else blocks are padded
         forks = min(forks, -(-counted.updates // counted.blocks))
     streams = context.registration.execution.streams_per_batch
-    stream_step = _roll(context, None, task, streams, arm.stream.decision_points) / STEPS
-    step = _roll(context, arm, task, 2 * forks, arm.evaluation.episodes) / STEPS
+    quick = is_quick(context, counted)
+    timed, points = 1 if quick else forks, arm.stream.decision_points
+    # One parameter set of `points` episodes stands for a stream, and two of them for a fork.
+    stream_step = _roll(context, None, task, 1 if quick else streams, points) / STEPS
+    step = _roll(context, arm, task, 2 * timed, arm.evaluation.episodes) / STEPS
     return Seconds(
         arm.name,
         task,
-        streams=counted.streams * counted.batch_steps * stream_step,
-        updates=counted.blocks * _train(context, arm, task, forks),
-        evaluations=counted.blocks * counted.batch_steps * step,
-        episodes=(2 * forks * arm.evaluation.episodes,),
+        streams=stream_step * (counted.stream_steps / points if quick else counted.streams * counted.batch_steps),
+        updates=counted.blocks * _train(context, arm, task, timed) * forks / timed,
+        evaluations=counted.blocks * counted.batch_steps * step * forks / timed,
+        episodes=(2 * timed * arm.evaluation.episodes,),
     )
+
+
+def is_quick(context: Context, counted: Count) -> bool:
+    """Return True if a few steps of one parameter set, which compile nothing, tell how long this arm takes."""
+    agent = context.agent(counted.task, context.registration.arm(counted.arm))
+    return bool(getattr(agent, "set_by_set", False))
 
 
 def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
