@@ -139,7 +139,8 @@ def find(located: Located) -> Any:
             raise  # the module is there; what is missing is something that it imports
         raise WorldforkError(
             f"The {kind} `{name}` is in a module `{located.module}` that can not be found. Install it, or "
-            "run where it lies: the current folder and PYTHONPATH are searched."
+            f"run the command in the folder of `{located.module.partition('.')[0]}`: the current folder and "
+            "PYTHONPATH are searched, and the folder of a registration is not."
         ) from error
     for part in attribute.split("."):
         if not hasattr(thing, part):

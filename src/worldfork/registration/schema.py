@@ -61,6 +61,7 @@ CANDIDATES: Final = (
 )
 FORKS: Final = 10_000_000  # of a whole registration; the largest published study has 3,072
 PLACEHOLDER: Final = re.compile(r"\{[^{}]*\}")  # in the path of checkpoints
+GYMNASIUM_ID: Final = re.compile(r"[A-Z]\w*-v\d+")
 LABEL: Final = 60  # characters of an arm's label, which heads columns of tables
 SIGNALS: Final = (
     "residual",
@@ -165,6 +166,13 @@ class Task(Record):
     # (wait).
     after_end: Literal["reset", "wait"] | None = Field(default=None, exclude_if=lambda choice: choice is None)
     settings: Settings = {}  # settings of the agent
+
+    @field_validator("environment", mode="before")
+    @classmethod
+    def _has_its_family(cls, environment: Any) -> Any:
+        if isinstance(environment, str) and GYMNASIUM_ID.fullmatch(environment):
+            raise ValueError(f"an environment of Gymnasium is written with its family, 'gymnasium:{environment}'")
+        return environment
 
     @field_validator("checkpoints")
     @classmethod

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,9 +109,26 @@ def test_a_path_that_is_the_same_for_all_checkpoints_is_refused(path: str, words
         parse(STUDY.replace("models/walker-{checkpoint}.safetensors", path))
 
 
+def test_an_environment_of_gymnasium_is_answered_with_its_name() -> None:
+    with pytest.raises(WorldforkError, match="'gymnasium:InvertedPendulum-v5'"):
+        parse(STUDY.replace("falling:LedgePlugin", "InvertedPendulum-v5"))
+
+
 def test_a_single_checkpoint_may_have_a_path_of_its_own() -> None:
     text = STUDY.replace("[0, 1, 2]", "[0]").replace("walker-{checkpoint}", "walker-best")
     assert parse(text).tasks["ledge"].checkpoints == "models/walker-best.safetensors"
+
+
+def test_a_step_that_fails_says_where_and_with_which_sizes(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def learn(self: Walker, window: Any, *, steps: int, rate: float) -> dict[str, float]:
+        return {"loss_before": float(window.observation.reshape(7, 3).mean())}
+
+    monkeypatch.setattr(Walker, "learn", learn)
+    with pytest.raises(
+        WorldforkError, match=r"cannot reshape .*test_checked_models.py, line \d+, in learn"
+    ) as told:
+        wf.check(study)
+    assert str(told.value).endswith("The world has 1 observation and 1 action.")
 
 
 def test_check_says_how_long_a_run_takes_where_that_is_quickly_found(study: Path) -> None:

@@ -61,7 +61,9 @@ class SB3Plugin(StatefulPlugin):
 
             from worldfork.lab.adapters.sb3_agents import OffPolicy, OnPolicy
         except ModuleNotFoundError as error:
-            raise WorldforkError(f"This agent needs `{error.name}`: pip install '.[lab,sb3]'.") from error
+            raise WorldforkError(
+                f"This agent needs `{error.name}`: pip install '.[lab,gymnasium,sb3]' in a clone of worldfork."
+            ) from error
         torch.set_num_threads(1)  # sums must not depend on how many processors there are
         on_policy = self.algorithm in ("PPO", "A2C")
         given = {**self.hyperparameters, "device": "cpu"} | ({} if on_policy else {"buffer_size": 1})

@@ -2,11 +2,13 @@
 
 import dataclasses
 import itertools
+import traceback
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.episodes import Draws, roll_out
@@ -16,7 +18,7 @@ from worldfork.lab.forks.label import read_signals, validation_losses
 from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import window
 from worldfork.lab.tools import cost
-from worldfork.lab.tools.probe import Probe, outside_tasks
+from worldfork.lab.tools.probe import Probe, outside_tasks, place_of
 from worldfork.lab.tools.probe import probe as probe_registration
 from worldfork.lab.tools.short_episode import short_episode
 from worldfork.ledger.closed_loop import policy_of
@@ -179,11 +181,20 @@ def _steps(context: Context, progress: Progress) -> list[str]:
             try:
                 _take_step(context, arm, task)
             except Exception as error:
-                reason = error if isinstance(error, WorldforkError) else f"{type(error).__name__}: {error}"
+                reason = str(error) if isinstance(error, WorldforkError) else _described(error, context, task)
                 raise WorldforkError(f"A step of {task} in arm `{arm.name}` fails. {reason}") from error
             done[key] = f"{task} in `{arm.name}`"
         progress("steps", number, len(pairs))
     return list(done.values())
+
+
+def _described(error: Exception, context: Context, task: str) -> str:
+    """Return an error of somebody's code with its place, and the sizes that it had to do with."""
+    world, place = context.environment(task), place_of("".join(traceback.format_exception(error)))
+    return (
+        f"{type(error).__name__}: {error} ({place}). The world has "
+        f"{plural(world.observation_size, 'observation')} and {plural(world.action_size, 'action')}."
+    )
 
 
 def _take_step(context: Context, arm: Arm, task: str) -> None:
