@@ -43,8 +43,8 @@ def interruptible(message: str | Callable[[], str]) -> Iterator[Callable[[], Non
         number = signal.Signals((received or [signal.SIGINT])[0])
         for also in before:
             signal.signal(also, signal.SIG_IGN)  # it is leaving already
-        told = message if isinstance(message, str) else message()
-        print(f"worldfork: {SIGNALS[number]}; {told}", file=sys.stderr)
+        sentence = message if isinstance(message, str) else message()
+        print(f"worldfork: {SIGNALS[number]}; {sentence}", file=sys.stderr)
         util._run_finalizers(0)  # type: ignore[attr-defined]  # ends the worker processes
         sys.stdout.flush()
         sys.stderr.flush()

@@ -194,12 +194,12 @@ def _names_of(owner: str, model: Any, *, near: str) -> str:
     """Return the names that a field's entries have, the nearest first."""
     kind = NAMED.get(owner)
     count = 0 if kind is None else getattr(model, COUNTS.get(owner, f"n{owner}"))
-    known = [name for number in range(count) if (name := mujoco.mj_id2name(model, kind, number))]
-    if not known:
+    names = [name for number in range(count) if (name := mujoco.mj_id2name(model, kind, number))]
+    if not names:
         return "Its entries have no names: write a number or a slice."
-    known.sort(key=lambda name: -difflib.SequenceMatcher(None, near, name).ratio())
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return f"Names that do, the nearest first: {', '.join(known[:SHOWN])}{more}."
+    names.sort(key=lambda name: -difflib.SequenceMatcher(None, near, name).ratio())
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"Names that do, the nearest first: {', '.join(names[:SHOWN])}{more}."
 
 
 def _field_names(owner: Any) -> list[str]:

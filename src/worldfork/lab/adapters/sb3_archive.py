@@ -125,10 +125,11 @@ def _require_same_settings(
     names = (*DECISIVE, *(["n_steps"] if hasattr(model, "replay_buffer") else []))  # else a rollout's length
     if any((name in saved) != hasattr(model, name) for name in names):
         policy = _plain_text(saved.get("policy_class"))
-        known = f", whose policy is from {policy['__module__']}" if isinstance(policy, dict) else ""
+        module = policy.get("__module__") if isinstance(policy, dict) else None
         raise WorldforkError(
-            f"`{path.name}` is not a {type(model).__name__}: it looks like the archive of another algorithm{known}."
-            " Register the `algorithm` that trained it."
+            f"`{path.name}` is not a {type(model).__name__}: it looks like the archive of another algorithm"
+            + (f", whose policy is from {module}" if module else "")
+            + ". Register the `algorithm` that trained it."
         )
     shapes = [_plain_text(space).get("_shape") for space in (saved["observation_space"], model.observation_space)]
     if shapes[0] not in (None, shapes[1]):

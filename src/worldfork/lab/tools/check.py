@@ -242,20 +242,20 @@ def count_ends(context: Context, task: str) -> str:
         (int(half.any(axis=2).sum()), f"{half.mean():.0%}") for half in np.split(past, 2)
     )  # episodes that ended, and the share of steps past their end
     attempts = [half.sum() / (SOME * len(indices)) for half in np.split(ends.first, 2)]
-    told = (
+    counts = (
         f"{task}: of {SOME * len(indices)} episodes {clean[0]} ended early in the clean world and {far[0]} at the "
         "far end of the drift. "
     )
     if after_end == "wait":
         return (
-            f"{told}Of their control steps {clean[1]} and {far[1]} lay past an end, where nothing is earned "
+            f"{counts}Of their control steps {clean[1]} and {far[1]} lay past an end, where nothing is earned "
             "and nothing learned."
         )
-    told += f"They took {attempts[0]:.1f} and {attempts[1]:.1f} attempts each."
+    counts += f"They took {attempts[0]:.1f} and {attempts[1]:.1f} attempts each."
     if context.registration.tasks[task].after_end is not None:
-        return told
+        return counts
     return (
-        f'{told} No `after_end` is registered, so "reset" is in force: an episode begins anew after an end. With a '
-        'reward for going on an end then costs next to nothing. after_end = "wait" would count what was earned '
+        f'{counts} No `after_end` is registered, so "reset" is in force: an episode begins anew after an end. With '
+        'a reward for going on an end then costs next to nothing. after_end = "wait" would count what was earned '
         f"until the first end, and leave out {clean[1]} and {far[1]} of the control steps."
     )

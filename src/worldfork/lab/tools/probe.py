@@ -275,8 +275,8 @@ def place_of(details: str) -> str:
     frames = [line.strip().removeprefix('File "') for line in details.splitlines() if line.startswith('  File "')]
     ours = str(Path(registry.__file__).parent)
     others = [frame for frame in frames if not frame.startswith(ours)]
-    own = [frame for frame in others if "site-packages" not in frame]  # and not of a library that it calls
-    path, _, place = (own or others or frames or [""])[-1].partition('", ')
+    authored = [frame for frame in others if "site-packages" not in frame]  # and not of a library that it calls
+    path, _, place = (authored or others or frames or [""])[-1].partition('", ')
     return f"{Path(path).name}, {place}"
 
 
