@@ -14,6 +14,7 @@ import worldfork as wf
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.stateful import StatefulAgent, save_checkpoint
+from worldfork.lab.tools import cost
 from worldfork.ledger.verify import verify
 from worldfork.registration import parse
 
@@ -129,6 +130,17 @@ def test_a_step_that_fails_says_where_and_with_which_sizes(study: Path, monkeypa
     ) as told:
         wf.check(study)
     assert str(told.value).endswith("The world has 1 observation and 1 action.")
+
+
+def test_what_it_takes_to_begin_an_episode_is_not_counted_at_every_step(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "_roll", lambda *of, steps: 10.0 + 0.5 * steps)
+    monkeypatch.setattr(cost, "_train", lambda *of: 3.0)
+    (spent,) = wf.check(study).seconds
+    assert spent.streams == pytest.approx(3 * 20 * 0.5)  # three streams, whose episodes run side by side
+    assert spent.evaluations == pytest.approx(6 * 20 * 0.5)  # six forks
+    assert spent.updates == pytest.approx(6 * 3.0)
 
 
 def test_check_says_how_long_a_run_takes_where_that_is_quickly_found(study: Path) -> None:

@@ -24,6 +24,7 @@ from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm
 
 STEPS = 4  # control steps that are timed
+QUICK_STEPS = 25  # of an agent that computes set by set
 TRAINED = 10  # gradient steps that are timed
 
 
@@ -163,8 +164,8 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
     if not needs_full_blocks(context.agent(counted.task, arm)):
         size = min(size, updated)
     blocks = counted.batches * counted.segments * -(-updated // size)
-    episode = _roll(context, None, counted.task, counted.sets, 1) / STEPS
-    evaluated = _roll(context, arm, counted.task, counted.sets, registered.episodes) / STEPS
+    episode = _step(context, None, counted.task, counted.sets, 1)
+    evaluated = _step(context, arm, counted.task, counted.sets, registered.episodes)
     return {
         "streams": counted.batches * counted.segments * steps * episode,
         "updates": blocks * _train(context, arm, counted.task, size),
@@ -185,8 +186,9 @@ def measure(context: Context, counted: Count) -> Seconds:
     quick = is_quick(context, counted)
     timed, points = 1 if quick else forks, arm.stream.decision_points
     # One parameter set of `points` episodes stands for a stream, and two of them for a fork.
-    stream_step = _roll(context, None, task, 1 if quick else streams, points) / STEPS
-    step = _roll(context, arm, task, 2 * timed, arm.evaluation.episodes) / STEPS
+    seconds_per_step = _quick_step if quick else _step
+    stream_step = seconds_per_step(context, None, task, 1 if quick else streams, points)
+    step = seconds_per_step(context, arm, task, 2 * timed, arm.evaluation.episodes)
     return Seconds(
         arm.name,
         task,
@@ -203,8 +205,20 @@ def is_quick(context: Context, counted: Count) -> bool:
     return bool(getattr(agent, "set_by_set", False))
 
 
-def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
-    """Seconds for `STEPS` control steps; a first pass is not timed, since it may compile."""
+def _step(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
+    """Seconds for a control step."""
+    return _roll(context, arm, task, sets, episodes, steps=STEPS) / STEPS
+
+
+def _quick_step(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
+    """Seconds for a control step, from two roll-outs: to begin an episode may take as long as many steps."""
+    steps = min(QUICK_STEPS, context.environment(task).episode_steps)
+    begun, longer = (_roll(context, arm, task, sets, episodes, steps=count) for count in (1, steps))
+    return max(longer - begun, 0.0) / (steps - 1) if steps > 1 else begun
+
+
+def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int, *, steps: int) -> float:
+    """Seconds for so many control steps; a first pass is not timed, since it may compile."""
     agent, environment = context.agent(task, arm), context.environment(task)
     checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
     parameters = arrays.take(checkpoint.parameters, np.zeros(sets, np.int64))
@@ -217,7 +231,7 @@ def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int
             environment,
             parameters,
             draws,
-            levels=np.zeros((sets, STEPS)),
+            levels=np.zeros((sets, steps)),
             action_noise=0.0,
             halves=halves,
             after_end=context.after_end(task) or "reset",
