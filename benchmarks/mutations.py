@@ -41,7 +41,12 @@ EQUIVALENT = ROOT / "benchmarks" / "mutations_equivalent.toml"
 # A room's folder below src/worldfork, and the tests beside it, cheap ones first: the first failure ends a mutant.
 ROOMS = {
     "registration": ("tests/registration", "tests/ledger/test_store.py", "tests/lab/forks/test_label.py"),
-    "lab/episodes.py": ("tests/lab/episodes", "tests/lab/test_ends.py", "tests/lab/forks/test_label.py", "tests/lab/stream"),
+    "lab/episodes.py": (
+        "tests/lab/episodes",
+        "tests/lab/test_ends.py",
+        "tests/lab/forks/test_label.py",
+        "tests/lab/stream",
+    ),
     "analysis/score": ("tests/analysis/score",),
     "ledger": ("tests/ledger", "tests/lab/test_deployments.py"),
     "lab/forks": ("tests/lab/forks", "tests/lab/test_run.py"),

@@ -109,7 +109,7 @@ def configuration(registration: Registration, cell: Cell, **changes: Any) -> dic
         "task": task.model_dump(mode="json"),
         "signals": list(registration.signals),
         "units": {"episode_steps": STEPS, "action_repeat": 1},
-        "checkpoint": {"digest": "c", "clean_return": 1.0},
+        "checkpoint": {"digest": f"c{cell.checkpoint}", "clean_return": 1.0},
         "shares": {"stream": shared, "hold": shared},
         "block": None,
         "precision": arm.precision or task.precision,

@@ -30,7 +30,8 @@ def commands() -> str:
         "ended by SIGTERM.",
         "",
         "With `--json` a verb prints one JSON object on standard output and nothing else. Notes stay on standard",
-        "error. With `--quiet` it draws no progress bars.",
+        "error. A long command draws progress bars, or writes a line a minute where standard error is no terminal;",
+        "`--quiet` leaves both out.",
         "",
     ]
     group = typer.main.get_command(app)

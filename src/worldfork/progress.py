@@ -3,11 +3,15 @@
 import contextlib
 import functools
 import logging
+import sys
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
 Notify = Callable[[str], None]  # one sentence
+
+MINUTE: Final = 60.0  # seconds
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -26,11 +30,25 @@ def log(sentence: str) -> None:
     logging.getLogger("worldfork").info(sentence)
 
 
+def line_a_minute(write: Notify, *, clock: Callable[[], float] = time.monotonic) -> Progress:
+    """Return a callback that writes how far the work is, at most once a minute."""
+    last = clock()
+
+    def report(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if total and clock() - last >= MINUTE:
+            last = clock()
+            write(f"{what} {done:,}/{total:,}")
+
+    return report
+
+
 @contextlib.contextmanager
 def bars(*, quiet: bool = False, transient: bool = False) -> Iterator[Progress]:
     """Yield a callback that draws one bar per `what`, with the time left; `transient` bars leave nothing behind.
 
-    Bars are drawn on standard error where that is a terminal, and in a notebook: never into a file or a pipe.
+    Bars are drawn on standard error where that is a terminal, and in a notebook. Elsewhere, as into a file, a line
+    a minute is written there, unless they are `transient`.
     """
     from rich.console import Console
     from rich.progress import (
@@ -44,7 +62,7 @@ def bars(*, quiet: bool = False, transient: bool = False) -> Iterator[Progress]:
 
     console = Console(stderr=True)
     if quiet or not (console.is_terminal or console.is_jupyter):
-        yield silent
+        yield silent if quiet or transient else line_a_minute(lambda line: print(line, file=sys.stderr, flush=True))
         return
     columns = (
         TextColumn("{task.description:>8}"),

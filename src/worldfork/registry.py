@@ -143,7 +143,8 @@ def find(located: Located) -> Any:
         if absent and f"{located.module}.".startswith(f"{absent}."):
             raise WorldforkError(
                 f"`{name}` is in a module `{located.module}` that can not be found. Install it, or "
-                "run where it lies: the current folder and PYTHONPATH are searched."
+                f"run the command in the folder of `{located.module.partition('.')[0]}`: the current folder and "
+                "PYTHONPATH are searched, and the folder of a registration is not."
             ) from error
         if located.ours:
             raise

@@ -278,8 +278,8 @@ def test_a_signal_leaves_a_resumable_study_and_says_how(
     study, path, reached = tmp_path / "study", tmp_path / "paused.toml", tmp_path / "reached"
     text = REGISTRATION.replace("window = 100", "window = 1000")
     path.write_text(text.replace('agent = "linear_quadratic"', f'agent = "{__name__}:PausingPlugin"'))
-    again = ["run", str(path), "-o", str(study), "--workers", str(workers)]
-    command = [sys.executable, "-m", "worldfork.cli.main", *again, "--no-probe", "--quiet"]
+    again = ["run", str(path), "-o", str(study), "--workers", str(workers), "--no-probe", "--quiet"]
+    command = [sys.executable, "-m", "worldfork.cli.main", *again]
     environment = {**os.environ, "REACHED": str(reached), "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -295,7 +295,8 @@ def test_a_signal_leaves_a_resumable_study_and_says_how(
         _, complaints = running.communicate(timeout=PATIENCE)
     assert running.returncode == status, complaints
     told = [line for line in complaints.splitlines() if "code that does not come with worldfork" not in line]
-    assert told == [f"worldfork: {said}; every finished row is kept. To carry on: worldfork {' '.join(again)}"]
+    kept = "2 of 2 streams and 3 of 16 forks are kept"
+    assert told == [f"worldfork: {said}; {kept}. To carry on: worldfork {' '.join(again)}"]
     verdict = json.loads(CliRunner().invoke(app, ["verify", str(study), "--partial", "--json"]).stdout)
     assert verdict["passes"]
     assert verdict["rows"] == 3  # a block of three forks was finished, and the next has the fourth in it
@@ -310,9 +311,13 @@ def test_what_carries_an_interrupted_run_on_is_the_command_that_was_typed(tmp_pa
         "wf.run = run\n"
         "from worldfork.cli.main import main; main()\n"
     )
-    typed = ["run", "linear-quadratic", "-o", "study", "--workers", "2"]
+    typed = ["run", "linear-quadratic", "-o", "study", "--workers", "2", "--amend", "'too short'", "--no-probe"]
     done = subprocess.run(
-        [sys.executable, "-c", script, *typed], capture_output=True, text=True, check=False, cwd=tmp_path
+        [sys.executable, "-c", script, *(word.strip("'") for word in typed)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
     )
     assert done.returncode == 130
     assert done.stderr == (

@@ -1,5 +1,6 @@
 """Episodes that end early: begun anew or left to wait, and nothing of what came after an end is learned from."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -307,7 +308,20 @@ def test_check_says_where_no_episode_ended_early(tmp_path: Path) -> None:
     path = write(tmp_path, "reset", more="environment_settings = {episode_steps = 3}\n")
     done = CliRunner().invoke(app, ["check", str(path)])
     assert done.exit_code == 0, done.output
-    assert "none of 4 episodes in the clean world ended early" in " ".join(done.output.split())
+    told = "of 8 episodes 0 ended early in the clean world and 0 at the far end of the drift"
+    assert told in " ".join(done.output.split())
+
+
+def test_check_looks_for_ends_at_the_far_end_of_the_drift_and_says_what_is_in_force(tmp_path: Path) -> None:
+    """Four strides stay on the ledge, and four of twice the length do not."""
+    more = "environment_settings = {episode_steps = 4}\n"
+    for after_end, words in (("wait", "Of their control steps 0% and "), ("reset", 'so "reset" is in force')):
+        path = write(tmp_path, after_end, more=more)
+        path.write_text(path.read_text().replace("drift_scale = 0.5", "drift_scale = 4.0"))
+        done = CliRunner().invoke(app, ["check", str(path)])
+        told = " ".join(done.output.split())
+        assert "of 8 episodes 0 ended early in the clean world and 8 at the far end of the drift" in told
+        assert words in told
 
 
 def test_a_clean_return_of_episodes_that_ended_otherwise_is_refused(tmp_path: Path) -> None:
@@ -315,16 +329,16 @@ def test_a_clean_return_of_episodes_that_ended_otherwise_is_refused(tmp_path: Pa
     world, plugin = LedgePlugin().build(scale=1.0, threads=1), WalkerPlugin()
     agent = plugin.build(world, precision="float32")
     for index in (0, 1):
-        state = plugin.make(world).get_state()
+        state = {"pace": np.array([1.0 - 0.1 * index])}
         save_checkpoint(state, tmp_path / f"{index}", agent=agent, environment=world, after_end="wait")
     named = f'checkpoints = "{tmp_path}/{{checkpoint}}.safetensors"\n'
     assert wf.check(write(tmp_path, "wait", more=named)).ready
     path = write(tmp_path, "reset", more=named)
     told = r'measured with after_end = "wait", and \[tasks.ledge\] has after_end = "reset"'
-    for refused in (lambda: wf.check(path), lambda: run(path, tmp_path / "study", probe=False)):
-        with pytest.raises(WorldforkError, match=told) as caught:
-            refused()
-        assert "failures.log" not in str(caught.value)
+    assert re.search(told, wf.check(path).missing[0])
+    with pytest.raises(WorldforkError, match=told) as caught:
+        run(path, tmp_path / "study", probe=False)
+    assert "failures.log" not in str(caught.value)
     assert not (tmp_path / "study").exists()
 
 

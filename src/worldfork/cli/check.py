@@ -111,6 +111,13 @@ def _trial_words(registration: "Registration") -> str:
     return ", ".join(f"`{name}` tries each update for {plural(n, 'episode')}" for name, n in sorted(tried.items()))
 
 
+def _duration(seconds: float) -> str:
+    """Return seconds in words that promise no more than an estimate can."""
+    if seconds < 90:
+        return f"{seconds:,.0f} s"
+    return f"{seconds / 60:,.0f} minutes" if seconds < 5400 else f"{seconds / 3600:,.1f} hours"
+
+
 def _deployments(registration: "Registration", arm: str) -> int:
     return len(registration.grid.directions) * len(registration.arm(arm).stream_seeds)
 
@@ -186,7 +193,14 @@ def _show(checked: "Check", power: "list[Plan]", *, given: str, list_cells: bool
     if checked.seconds:
         whole = sum(spent.total for spent in checked.seconds)
         whole += sum(sum(took.values()) for took in checked.deployment_seconds)
-        typer.echo(f"time  all: {whole:,.0f} s here, without compilation")
+        typer.echo(f"time  all: about {_duration(whole)} here with one worker, without compilation")
+    elif checked.ready:
+        typer.echo("time  not estimated: --measure times a few steps")
+    if checked.probed and checked.trial is None:
+        typer.echo(
+            f"probe a new run first tries {', '.join(checked.probed)} on one small block, several times, which is "
+            "not in the time above (--no-probe leaves it out)"
+        )
     for planned in power:
         doubled = ", ".join(f"{axis} {value:.3g}" for axis, value in planned.at_double.items())
         typer.echo(

@@ -18,7 +18,7 @@ SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTER
 
 
 @contextlib.contextmanager
-def interruptible(message: str) -> Iterator[Callable[[], None]]:
+def interruptible(message: str | Callable[[], str]) -> Iterator[Callable[[], None]]:
     """Yield a check to call now and then; at Ctrl-C or SIGTERM print `message` and leave with 130 or 143.
 
     Python loses an interrupt that strikes while an object is being finalised: the check raises it again. And it
@@ -43,7 +43,8 @@ def interruptible(message: str) -> Iterator[Callable[[], None]]:
         number = signal.Signals((received or [signal.SIGINT])[0])
         for also in before:
             signal.signal(also, signal.SIG_IGN)  # it is leaving already
-        print(f"worldfork: {SIGNALS[number]}; {message}", file=sys.stderr)
+        sentence = message if isinstance(message, str) else message()
+        print(f"worldfork: {SIGNALS[number]}; {sentence}", file=sys.stderr)
         util._run_finalizers(0)  # type: ignore[attr-defined]  # ends the worker processes
         sys.stdout.flush()
         sys.stderr.flush()
@@ -54,7 +55,7 @@ def interruptible(message: str) -> Iterator[Callable[[], None]]:
 
 
 @contextlib.contextmanager
-def interruptible_bars(message: str, *, quiet: bool) -> Iterator[Progress]:
+def interruptible_bars(message: str | Callable[[], str], *, quiet: bool) -> Iterator[Progress]:
     """Yield a callback that draws bars and can be interrupted; print what executors log on standard error."""
     handler = logging.StreamHandler()
     logger = logging.getLogger("worldfork.executors")

@@ -12,7 +12,7 @@ from worldfork.errors import WorldforkError
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else, for a program; no progress bars.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars or lines.")]
 
 Registration = Annotated[
     str, typer.Argument(help="A registration's file, or the name of one that comes with worldfork.")

@@ -40,6 +40,7 @@ from worldfork.lab.forks.tasks import (
 from worldfork.lab.tools.probe import outside_tasks, probe_setting
 from worldfork.ledger import files
 from worldfork.ledger.cell import ChainFolder
+from worldfork.ledger.consistency import counted_twice, model_of
 from worldfork.ledger.looks import follow, outcome
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
@@ -188,6 +189,9 @@ class _Run:
             for cell, resolved in zip(self.cells, described.configurations, strict=True)
         }
         self._require_one_kind(configurations)
+        begun = [cell.configuration for cell in study.cells() if cell.id not in configurations]
+        if equal := counted_twice(map(model_of, [*begun, *configurations.values()])):
+            raise WorldforkError("\n".join(equal))
         places = [(policy, cell.id) for policy, cell in deployments(self.registration)]
         deployed = {
             place: _as_begun(study.deployment(*place), resolved)
@@ -224,15 +228,17 @@ class _Run:
         """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""
         batches = [batch for batch in stream_batches(self.registration) if batch[0] in self.identities]
         missing = [batch for batch in batches if not all(study.cell(cell.id).has_stream() for cell in batch)]
-        self.progress("streams", 0, len(missing))
+        done, total = sum(map(len, batches)) - sum(map(len, missing)), sum(map(len, batches))
+        self.progress("streams", done, total)
         tasks = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
         named = [f"{batch[0].id} and its batch" for batch in missing]
-        for done, (index, result) in enumerate(self.map(study, tasks, Streamed, named.__getitem__), start=1):
+        for index, result in self.map(study, tasks, Streamed, named.__getitem__):
             for cell, stream in zip(missing[index], result.streams, strict=True):
                 study.cell(cell.id).write_stream(stream.log.columns(), stream.recording.columns())
                 took = {"what": "streams", "seconds": result.seconds, "worker": result.worker}
                 study.cell(cell.id).note("timings.jsonl", took)
-            self.progress("streams", done, len(missing))
+            done += len(missing[index])
+            self.progress("streams", done, total)
         for cell, owner in self._stream_of.items():
             if cell != owner and cell in self.identities:
                 study.cell(cell.id).share_stream(study.cell(owner.id))

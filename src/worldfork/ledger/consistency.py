@@ -7,7 +7,7 @@ computed from the log are therefore checked against the registration, cell.json 
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -101,6 +101,29 @@ class Expected:
         travelled: int | Integer[np.ndarray, " n"] = np.minimum(env_step, self.stream.drift_period)
         from_nominal = travelled if self.direction == "away" else self.stream.drift_period - travelled
         return from_nominal / self.stream.drift_period
+
+
+def counted_twice(models: Iterable[tuple[str, int, str]]) -> list[str]:
+    """Return one sentence for each model that stands for several checkpoints of a task.
+
+    Args:
+        models: task, number and digest of each checkpoint.
+    """
+    numbers: dict[tuple[str, str], set[int]] = {}
+    for task, checkpoint, digest in models:
+        numbers.setdefault((task, digest), set()).add(checkpoint)
+    return [
+        f"checkpoints {', '.join(map(str, sorted(equal)))} of {task} are one model (digest {digest[:12]}), which "
+        f"would count as {len(equal)}: give each checkpoint a model of its own, or register it once."
+        for (task, digest), equal in numbers.items()
+        if len(equal) > 1
+    ]
+
+
+def model_of(configuration: Mapping[str, Any]) -> tuple[str, int, str]:
+    """Return task, number and digest of the checkpoint in cell.json."""
+    place = configuration["coordinates"]
+    return place["task"], place["checkpoint"], configuration["checkpoint"]["digest"]
 
 
 def check_configuration(

@@ -12,7 +12,14 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import Columns, content_digest, read_parquet
 from worldfork.ledger.closed_loop import segment_files
-from worldfork.ledger.consistency import check_configuration, expected, of_another_registration, unlisted
+from worldfork.ledger.consistency import (
+    check_configuration,
+    counted_twice,
+    expected,
+    model_of,
+    of_another_registration,
+    unlisted,
+)
 from worldfork.ledger.documents import as_file, read_json
 from worldfork.ledger.publish import (
     ANSWERS,
@@ -92,6 +99,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
     computed = [cell.configuration for cell in whole if rows[cell.id]]
     computed += [folder.configuration for folder in deployed.whole if folder.has_rows()]
     problems += _source_problems(study, computed)
+    problems += counted_twice(model_of(configuration) for configuration in computed)
     damaged, notes = _models(study, whole)
     answers = None
     if len(whole) == len(begun):  # answers are checked against rows, so damage to rows is named alone

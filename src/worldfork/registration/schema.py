@@ -7,6 +7,7 @@ that do not use it keep their digests. The comments beside fields are the refere
 import hashlib
 import json
 import math
+import re
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
@@ -60,6 +61,8 @@ CANDIDATES: Final = (
     "conformal",
 )
 FORKS: Final = 10_000_000  # of a whole registration; the largest published study has 3,072
+PLACEHOLDER: Final = re.compile(r"\{[^{}]*\}")  # in the path of checkpoints
+GYMNASIUM_ID: Final = re.compile(r"[A-Z]\w*-v\d+")
 LABEL: Final = 60  # characters of an arm's label, which heads columns of tables
 SIGNALS: Final = (
     "residual",
@@ -164,6 +167,24 @@ class Task(Record):
     # (wait).
     after_end: Literal["reset", "wait"] | None = Field(default=None, exclude_if=lambda choice: choice is None)
     settings: Settings = {}  # settings of the agent
+
+    @field_validator("environment", mode="before")
+    @classmethod
+    def _has_its_family(cls, environment: Any) -> Any:
+        if isinstance(environment, str) and GYMNASIUM_ID.fullmatch(environment):
+            raise ValueError(f"an environment of Gymnasium is written with its family, 'gymnasium:{environment}'")
+        return environment
+
+    @field_validator("checkpoints")
+    @classmethod
+    def _placeholders_are_known(cls, checkpoints: str) -> str:
+        if unknown := sorted(set(PLACEHOLDER.findall(checkpoints)) - {"{task}", "{checkpoint}"}):
+            raise ValueError(f"a path has the placeholders {{task}} and {{checkpoint}}; got {', '.join(unknown)}")
+        return checkpoints
+
+    def one_file_for_all(self) -> bool:
+        """Return whether every checkpoint of the task would be read from the same path."""
+        return self.checkpoints not in ("generated", "bundled") and "{checkpoint}" not in self.checkpoints
 
 
 class Execution(Record):
@@ -292,6 +313,13 @@ class Registration(Record):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Registration":
+        for name, task in self.tasks.items():
+            if len(self.grid.checkpoints) > 1 and task.one_file_for_all():
+                raise ValueError(
+                    f"`tasks.{name}.checkpoints` is {task.checkpoints!r}, one file for "
+                    f"{len(self.grid.checkpoints)} checkpoints, which would count one model so many times: write "
+                    "{checkpoint} where their files differ, as in 'models/sac-{checkpoint}.zip'"
+                )
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise ValueError(f"two arms have one name: {names}")

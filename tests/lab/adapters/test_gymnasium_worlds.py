@@ -182,6 +182,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"drift": "__class__"}, r"not the name of a model field"),
     ({"drift": "body_mass[__import__('os')]"}, r"is not an index"),
     ({"drift": 'body_mass["head"]'}, r"nothing called \"head\""),
+    ({"drift": 'body_mass["tors"]'}, r"the nearest first: torso, .*ffoot"),
+    ({"drift": 'opt.gravity["z"]'}, r"Its entries have no names: write a number or a slice"),
     ({"drift": "geom_type"}, r"no physical field `geom_type`"),
     ({"drift": "opt.wind"}, r"only zeros, which no factor changes"),
     ({"drift": "body_mass[50:]"}, r"selects no entries"),
@@ -252,13 +254,20 @@ def test_wrappers_with_a_state_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("CartPole-v1", "`CartPoleEnv` is not stepped by .*MujocoEnv"),
+        ("CartPole-v1", "`CartPoleEnv` is not stepped by .*MujocoEnv.*`RestorablePlugin`"),
         ("NoSuch-v5", "Gymnasium can not make `NoSuch-v5`"),
     ],
 )
 def test_what_is_no_mujoco_world_is_refused(name: str, words: str) -> None:
     with pytest.raises(WorldforkError, match=words):
         load(f"gymnasium:{name}", settings={"drift": GRAVITY})
+
+
+def test_another_simulator_is_named_before_the_drift_is_missed() -> None:
+    with pytest.raises(WorldforkError, match="`PendulumEnv` is not stepped by"):
+        load("gymnasium:Pendulum-v1")
+    with pytest.raises(WorldforkError, match="drift: it is missing"):
+        load("gymnasium:HalfCheetah-v5")
 
 
 class Scored(HalfCheetahEnv):

@@ -227,6 +227,40 @@ def test_a_misspelt_setting_is_refused() -> None:
         plugin_of("SAC", gama=0.9).make(WORLD)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"learning_rate": "x"}, {"policy_kwargs": {"activation_fn": "Tanhh"}}, {"policy_kwargs": 3}]
+)
+def test_a_value_that_sb3_does_not_take_is_refused_in_one_sentence(wrong: dict[str, Any]) -> None:
+    with pytest.raises(WorldforkError, match="SAC does not take these `hyperparameters`") as refusal:
+        SB3Plugin(algorithm="SAC", hyperparameters=wrong).make(WORLD)
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_archive_of_other_sizes_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    trained("SAC", tmp_path / "model.zip")
+    other = SB3Plugin(algorithm="SAC", hyperparameters={"policy_kwargs": {"net_arch": [9]}})
+    with pytest.raises(WorldforkError, match=r"trained with policy_kwargs = .*net_arch = \[8\]") as refusal:
+        state_of(other, tmp_path / "model.zip")
+    assert "registered is policy_kwargs = { net_arch = [9] }" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_archive_of_another_algorithm_is_called_that(tmp_path: Path) -> None:
+    trained("SAC", tmp_path / "model.zip")
+    with pytest.raises(WorldforkError, match=r"another algorithm, whose policy is from stable_baselines3\.sac"):
+        state_of(plugin_of("PPO"), tmp_path / "model.zip")
+
+
+def test_an_archive_of_another_world_is_refused(tmp_path: Path) -> None:
+    sb3.SAC("MlpPolicy", "MountainCarContinuous-v0", **small()).save(tmp_path / "model.zip")
+    with pytest.raises(WorldforkError, match=r"observations of the shape \[2\], and this world has \[3\]"):
+        state_of(plugin_of("SAC"), tmp_path / "model.zip")
+
+
+def test_an_archive_without_a_replay_is_answered_with_what_keeps_one() -> None:
+    assert "pack(model, path, replay=200)" in SB3Plugin.replay_advice
+
+
 @pytest.mark.parametrize("settings", [{"use_sde": True}, {"n_steps": 3}])
 def test_what_can_not_be_forked_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(WorldforkError, match="use_sde"):

@@ -7,6 +7,7 @@ computed from a state, and need not be: the step that leads to a state reads the
 """
 
 import copy
+import difflib
 import math
 import os
 import types
@@ -53,8 +54,12 @@ class ControlSuitePlugin(ModelPlugin):
         """Return dm_control's environment of the task."""
         suite, (domain, _, task) = control_suite(), self.task.partition("-")
         if (domain, task) not in suite.ALL_TASKS:
-            tasks = ", ".join("-".join(names) for names in suite.ALL_TASKS)
-            raise WorldforkError(f"The Control Suite has no task `{self.task}`. Its tasks are {tasks}.")
+            tasks = ["-".join(names) for names in suite.ALL_TASKS]
+            near = difflib.get_close_matches(self.task, tasks, n=5, cutoff=0.4) or tasks[:5]
+            raise WorldforkError(
+                f"The Control Suite has no task `{self.task}`. It has {', '.join(near)} and "
+                f"{len(tasks) - len(near)} others, which docs/control-suite.md lists."
+            )
         try:
             with quiet():
                 return suite.load(domain, task, task_kwargs={"random": random, **self.arguments})
@@ -222,7 +227,8 @@ def control_suite() -> Any:
         from dm_control import suite
     except ModuleNotFoundError as error:
         raise WorldforkError(
-            f"The Control Suite needs `{error.name}`, which is not installed: pip install 'worldfork[lab]', and on "
+            f"The Control Suite needs `{error.name}`, which is not installed: pip install '.[lab]' in a "
+            "clone of worldfork, and on "
             "Python 3.13 besides it dm_control without labmaze (docs/control-suite.md)."
         ) from error
     finally:

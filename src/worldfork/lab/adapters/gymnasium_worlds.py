@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 import mujoco
 import numpy as np
 from jaxtyping import Float64
+from pydantic import model_validator
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import DriftingFields
@@ -64,6 +65,14 @@ class GymnasiumPlugin(ModelPlugin):
     limit_argument: ClassVar[str] = "max_episode_steps"
 
     id: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_of_mujoco(cls, given: Any) -> Any:
+        """Refuse another simulator's world before a model field of it is asked for."""
+        if isinstance(given, dict) and isinstance(given.get("id"), str) and "drift" not in given:
+            _require_gymnasiums_own_step(cls.model_construct(id=given["id"]).make().unwrapped)
+        return given
 
     def make(self) -> Any:
         """Return the environment, with its wrappers. A subclass may register or wrap one of its own here."""
@@ -218,7 +227,8 @@ def _gymnasium() -> Any:
         import gymnasium.envs.mujoco
     except ModuleNotFoundError as error:
         raise WorldforkError(
-            f"Worlds of Gymnasium need `{error.name}`, which is not installed: pip install 'worldfork[gymnasium]'."
+            f"Worlds of Gymnasium need `{error.name}`, which is not installed: pip install '.[lab,gymnasium]' in "
+            "a clone of worldfork."
         ) from error
     return gymnasium
 
@@ -249,8 +259,8 @@ def _require_gymnasiums_own_step(inner: Any) -> None:
     if not stepped_by_gymnasium:
         raise WorldforkError(
             f"`{kind.__name__}` is not stepped by gymnasium.envs.mujoco.MujocoEnv, so its state can not be "
-            "restored from outside. Bring it with a pair of functions that save and restore it "
-            "(worldfork.lab.environments.restorable)."
+            "restored from outside. Derive a class from `RestorablePlugin` with a pair of functions that save and "
+            "restore it (docs/gymnasium.md#any-other-simulator)."
         )
 
 

@@ -28,6 +28,8 @@ NAMED: Final = {
     "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
     "tendon": mujoco.mjtObj.mjOBJ_TENDON,
 }
+COUNTS: Final = {"jnt": "njnt", "dof": "njnt", "actuator": "nu"}  # the number of each, where it is not n + name
+SHOWN: Final = 10  # names that a message lists
 EXAMPLES: Final = 'such as "opt.gravity[2]", "geom_friction[:, 0]", "body_mass[1:]" or "actuator_gainprm[..., 0]"'
 TRIAL: Final = 1.25  # a factor that shows what depends on a field
 
@@ -178,11 +180,26 @@ def _item(part: str, name: str, model: Any, text: str) -> Any:
         owner = name.split("_")[0]
         number = -1 if owner not in NAMED else mujoco.mj_name2id(model, NAMED[owner], quoted[1])
         if number < 0:
-            raise WorldforkError(f"`{text}`: the model has nothing called {part} that `{name}` belongs to.")
+            raise WorldforkError(
+                f"`{text}`: the model has nothing called {part} that `{name}` belongs to. "
+                f"{_names_of(owner, model, near=quoted[1])}"
+            )
         if owner == "dof":  # a joint has one degree of freedom or more
             return np.flatnonzero(model.dof_jntid == number)
         return number
     raise WorldforkError(f"`{text}`: {part!r} is not an index. Write a number, a slice, `...` or a name in quotes.")
+
+
+def _names_of(owner: str, model: Any, *, near: str) -> str:
+    """Return the names that a field's entries have, the nearest first."""
+    kind = NAMED.get(owner)
+    count = 0 if kind is None else getattr(model, COUNTS.get(owner, f"n{owner}"))
+    names = [name for number in range(count) if (name := mujoco.mj_id2name(model, kind, number))]
+    if not names:
+        return "Its entries have no names: write a number or a slice."
+    names.sort(key=lambda name: -difflib.SequenceMatcher(None, near, name).ratio())
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"Names that do, the nearest first: {', '.join(names[:SHOWN])}{more}."
 
 
 def _field_names(owner: Any) -> list[str]:

@@ -124,9 +124,9 @@ class ChangingNumbers:
             kinds = {(np.shape(value), np.asarray(value).dtype) for value in values if _is_number(value)}
             if len(kinds) != 1 or not all(_is_number(value) for value in values):
                 raise WorldforkError(
-                    f"`{owner}` keeps `{name}` between steps, and it is not numbers of a fixed count: bring the "
-                    "environment with a pair of functions that save and restore it "
-                    "(worldfork.lab.environments.restorable)."
+                    f"`{owner}` keeps `{name}` between steps, and it is not numbers of a fixed count: derive a "
+                    "class from `RestorablePlugin` with a pair of functions that save and restore it "
+                    "(docs/gymnasium.md#any-other-simulator)."
                 )
             self._kinds[name] = next(iter(kinds))
         self.size = sum(math.prod(shape) for shape, _ in self._kinds.values())

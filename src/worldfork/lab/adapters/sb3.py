@@ -42,6 +42,10 @@ class SB3Plugin(StatefulPlugin):
     packages = ("stable-baselines3", "torch")
     suffixes = (".zip",)
     optional_suffixes = ()
+    replay_advice = (
+        "Write its archive with pack(model, path, replay=200) of worldfork.lab.adapters.sb3, which keeps the "
+        "newest transitions of its replay buffer: `model.save` leaves them out."
+    )
 
     algorithm: Literal["SAC", "TD3", "DDPG", "PPO", "A2C"]
     hyperparameters: dict[str, Any] = {}
@@ -57,7 +61,9 @@ class SB3Plugin(StatefulPlugin):
 
             from worldfork.lab.adapters.sb3_agents import OffPolicy, OnPolicy
         except ModuleNotFoundError as error:
-            raise WorldforkError(f"This agent needs `{error.name}`: pip install '.[lab,sb3]'.") from error
+            raise WorldforkError(
+                f"This agent needs `{error.name}`: pip install '.[lab,gymnasium,sb3]' in a clone of worldfork."
+            ) from error
         torch.set_num_threads(1)  # sums must not depend on how many processors there are
         on_policy = self.algorithm in ("PPO", "A2C")
         given = {**self.hyperparameters, "device": "cpu"} | ({} if on_policy else {"buffer_size": 1})
@@ -67,17 +73,18 @@ class SB3Plugin(StatefulPlugin):
                 "An agent of SB3 needs a bounded action, and can have neither `use_sde`, whose noise outlives a "
                 "step, nor, off-policy, `n_steps` above 1."
             )
-        networks = dict(given.pop("policy_kwargs", None) or {})
-        if isinstance(networks.get("activation_fn"), str):
-            networks["activation_fn"] = getattr(torch.nn, networks["activation_fn"])
         box, bound, shell = gymnasium.spaces.Box, environment.action_bound, gymnasium.Env()
         shell.observation_space = box(-np.inf, np.inf, (environment.observation_size,), np.float32)
         shell.action_space = box(-bound, bound, (environment.action_size,), np.float32)
         kind: Any = getattr(stable_baselines3, self.algorithm)
         try:
+            networks = dict(given.pop("policy_kwargs", None) or {})
+            if isinstance(networks.get("activation_fn"), str):
+                networks["activation_fn"] = getattr(torch.nn, networks["activation_fn"])
             model = kind("MlpPolicy", shell, policy_kwargs=networks, **given)
-        except TypeError as error:
-            raise WorldforkError(f"{self.algorithm} does not take these `hyperparameters`: {error}") from error
+        except Exception as error:  # whatever SB3 and PyTorch raise over a value
+            words = " ".join(f"{type(error).__name__}: {error}".split())
+            raise WorldforkError(f"{self.algorithm} does not take these `hyperparameters`: {words}") from error
         chosen = not on_policy if self.deterministic is None else self.deterministic
         return (OnPolicy if on_policy else OffPolicy)(model, deterministic=chosen)
 

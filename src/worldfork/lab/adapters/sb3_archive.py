@@ -110,7 +110,11 @@ def read_archive(path: Path, model: Any, *, registered: Mapping[str, Any]) -> tu
             if tensor is not None:
                 recursive_setattr(model, f"{name}.data", tensor.data)
     except (AttributeError, RuntimeError, ValueError) as error:
-        raise WorldforkError(f"`{path.name}` is not a {type(model).__name__} of these sizes: {error}") from error
+        raise WorldforkError(
+            f"`{path.name}` does not fit the networks that are registered: it was trained with policy_kwargs = "
+            f"{_toml(_plain_text(saved.get('policy_kwargs')) or {})}, and registered is policy_kwargs = "
+            f"{_toml(registered.get('policy_kwargs') or {})}."
+        ) from error
     extra = npz_arrays(members[EXTRA], path) if EXTRA in members else {}
     return extra, int(saved["_n_updates"])
 
@@ -119,8 +123,20 @@ def _require_same_settings(
     saved: Mapping[str, Any], model: Any, *, path: Path, registered: Mapping[str, Any]
 ) -> None:
     names = (*DECISIVE, *(["n_steps"] if hasattr(model, "replay_buffer") else []))  # else a rollout's length
-    if others := [name for name in names if (name in saved) != hasattr(model, name)]:
-        raise WorldforkError(f"`{path.name}` is not a {type(model).__name__}: they differ in {', '.join(others)}.")
+    if any((name in saved) != hasattr(model, name) for name in names):
+        policy = _plain_text(saved.get("policy_class"))
+        module = policy.get("__module__") if isinstance(policy, dict) else None
+        raise WorldforkError(
+            f"`{path.name}` is not a {type(model).__name__}: it looks like the archive of another algorithm"
+            + (f", whose policy is from {module}" if module else "")
+            + ". Register the `algorithm` that trained it."
+        )
+    shapes = [_plain_text(space).get("_shape") for space in (saved["observation_space"], model.observation_space)]
+    if shapes[0] not in (None, shapes[1]):
+        raise WorldforkError(
+            f"`{path.name}` was trained on observations of the shape {shapes[0]}, and this world has {shapes[1]}: "
+            "register the environment that it was trained in."
+        )
     spaces = [_plain_text(space) for space in (saved["action_space"], model.action_space)]
     if any(spaces[0].get(name) not in (None, spaces[1].get(name)) for name in ("_shape", "low", "high")):
         raise WorldforkError(

@@ -199,6 +199,8 @@ class AgentPlugin(Plugin):
 
     suffixes: ClassVar[tuple[str, ...]] = (".safetensors", ".json")  # the files of one checkpoint
     optional_suffixes: ClassVar[tuple[str, ...]] = ()  # those that it may have beside them, such as its replay
+    # How a checkpoint comes to keep a replay, for a mechanism that rehearses.
+    replay_advice: ClassVar[str] = "Pretrain it with `replay` in its recipe, the number of transitions to keep."
 
     @abc.abstractmethod
     def build(self, environment: Environment, *, precision: str) -> Agent:

@@ -325,6 +325,7 @@ class StatefulPlugin(AgentPlugin):
 
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
     optional_suffixes: ClassVar[tuple[str, ...]] = (REPLAY,)
+    replay_advice: ClassVar[str] = "Write it with save_checkpoint(..., replay=transitions)."
 
     @abc.abstractmethod
     def make(self, environment: Environment) -> Any:

@@ -32,21 +32,24 @@ def checkpoint_files(
         paths = kept if all(path.exists() for path in kept) else tuple(map(original.with_suffix, plugin.suffixes))
         for path in paths:
             if not path.exists():
-                raise _missing(path, registration.name)
+                raise _missing(path, registration.name, root=root)
         beside = (paths[0].with_suffix(suffix) for suffix in plugin.optional_suffixes)
         found[task, index] = (*paths, *(path for path in beside if path.exists()))
     return found
 
 
-def _missing(path: Path, study: str) -> WorldforkError:
+def _missing(path: Path, study: str, *, root: Path) -> WorldforkError:
     """Return an error that says what to do without this file; a study that comes with worldfork has a command for
     it."""
     anew = ""
     if study in registrations():
         recipe = recipe_of(study, path.parent.name)
         anew = f" `worldfork reproduce {study} -o FOLDER` trains all that it needs ({recipe}) and runs it."
-    plain = os.path.normpath(path)
-    return WorldforkError(f"There is no checkpoint file `{plain}`: pretrain it, or correct its path.{anew}")
+    plain, folder = os.path.normpath(path), os.path.abspath(root)
+    return WorldforkError(
+        f"There is no checkpoint file `{plain}`: pretrain it, or correct its path, which starts at the "
+        f"registration's folder `{folder}`.{anew}"
+    )
 
 
 def named_checkpoints(

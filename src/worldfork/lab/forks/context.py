@@ -161,9 +161,7 @@ class Context:
         if self.mechanism(arm).reads_replay and self.checkpoint(task, index).replay is None:
             raise WorldforkError(
                 f"arm `{arm.name}`: the mechanism `{arm.mechanism.name}` reads what a checkpoint was pretrained "
-                f"on, and checkpoint {index} of {task} keeps none. Pretrain it with `replay` in its recipe, the "
-                "number of transitions to keep. For an agent that keeps its state inside, "
-                "save_checkpoint(..., replay=transitions) keeps them."
+                f"on, and checkpoint {index} of {task} keeps none. {self.agent_plugin(task).replay_advice}"
             )
 
     @functools.cached_property

@@ -24,6 +24,7 @@ from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm
 
 STEPS = 4  # control steps that are timed
+QUICK_STEPS = 25  # of an agent that computes set by set
 TRAINED = 10  # gradient steps that are timed
 
 
@@ -170,9 +171,9 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
     if not needs_full_blocks(context.agent(counted.task, arm)):
         size = min(size, updated)
     blocks = counted.batches * counted.segments * -(-updated // size)
-    episode = _roll(context, None, counted.task, counted.sets, 1) / STEPS
-    evaluated = _roll(context, arm, counted.task, counted.sets, registered.episodes) / STEPS
-    beside = _roll(context, None, counted.task, counted.tried_sets, 1) / STEPS if counted.tried_sets else 0.0
+    episode = _step(context, None, counted.task, counted.sets, 1)
+    evaluated = _step(context, arm, counted.task, counted.sets, registered.episodes)
+    beside = _step(context, None, counted.task, counted.tried_sets, 1) if counted.tried_sets else 0.0
     return {
         "streams": counted.batches * steps * (counted.segments * episode + (counted.segments - 1) * beside),
         "updates": blocks * _train(context, arm, counted.task, size),
@@ -181,26 +182,51 @@ def measure_deployments(context: Context, counted: DeploymentCount) -> dict[str,
 
 
 def measure(context: Context, counted: Count) -> Seconds:
-    """Estimate what this arm takes on this task, from a few control steps and gradient steps at its sizes."""
+    """Estimate what this arm takes on this task, from a few control steps and gradient steps at its sizes.
+
+    An agent that computes set by set takes as long for each: one of them is timed.
+    """
     arm, task = context.registration.arm(counted.arm), counted.task
     forks = context.registration.forks_per_block(arm.name)
     if not needs_full_blocks(context.agent(task, arm)):  # else blocks are padded
         forks = min(forks, -(-counted.updates // counted.blocks))
     streams = context.registration.execution.streams_per_batch
-    stream_step = _roll(context, None, task, streams, arm.stream.decision_points) / STEPS
-    step = _roll(context, arm, task, 2 * forks, arm.evaluation.episodes) / STEPS
+    quick = is_quick(context, counted)
+    timed, points = 1 if quick else forks, arm.stream.decision_points
+    # One parameter set of `points` episodes stands for a stream, and two of them for a fork.
+    seconds_per_step = _quick_step if quick else _step
+    stream_step = seconds_per_step(context, None, task, 1 if quick else streams, points)
+    step = seconds_per_step(context, arm, task, 2 * timed, arm.evaluation.episodes)
     return Seconds(
         arm.name,
         task,
-        streams=counted.streams * counted.batch_steps * stream_step,
-        updates=counted.blocks * _train(context, arm, task, forks),
-        evaluations=counted.blocks * counted.batch_steps * step,
-        episodes=(2 * forks * arm.evaluation.episodes,),
+        streams=stream_step * (counted.stream_steps / points if quick else counted.streams * counted.batch_steps),
+        updates=counted.blocks * _train(context, arm, task, timed) * forks / timed,
+        evaluations=counted.blocks * counted.batch_steps * step * forks / timed,
+        episodes=(2 * timed * arm.evaluation.episodes,),
     )
 
 
-def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
-    """Seconds for `STEPS` control steps; a first pass is not timed, since it may compile."""
+def is_quick(context: Context, counted: Count) -> bool:
+    """Return True if a few steps of one parameter set, which compile nothing, tell how long this arm takes."""
+    agent = context.agent(counted.task, context.registration.arm(counted.arm))
+    return bool(getattr(agent, "set_by_set", False))
+
+
+def _step(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
+    """Seconds for a control step."""
+    return _roll(context, arm, task, sets, episodes, steps=STEPS) / STEPS
+
+
+def _quick_step(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
+    """Seconds for a control step, from two roll-outs: to begin an episode may take as long as many steps."""
+    steps = min(QUICK_STEPS, context.environment(task).episode_steps)
+    begun, longer = (_roll(context, arm, task, sets, episodes, steps=count) for count in (1, steps))
+    return max(longer - begun, 0.0) / (steps - 1) if steps > 1 else begun
+
+
+def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int, *, steps: int) -> float:
+    """Seconds for so many control steps; a first pass is not timed, since it may compile."""
     agent, environment = context.agent(task, arm), context.environment(task)
     checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
     parameters = arrays.take(checkpoint.parameters, np.zeros(sets, np.int64))
@@ -213,7 +239,7 @@ def _roll(context: Context, arm: Arm | None, task: str, sets: int, episodes: int
             environment,
             parameters,
             draws,
-            levels=np.zeros((sets, STEPS)),
+            levels=np.zeros((sets, steps)),
             action_noise=0.0,
             halves=halves,
             after_end=context.after_end(task) or "reset",

@@ -266,17 +266,17 @@ def _computed(setting: Setting, *, copies: int = 1) -> dict[str, ForkRow]:
 def _done(work: Callable[[], Result]) -> Result:
     result = attempted(work)
     if isinstance(result, Failed):
-        raise _Refused(f"{result.reason} ({_place(result.details)})")
+        raise _Refused(f"{result.reason} ({place_of(result.details)})")
     return result
 
 
-def _place(details: str) -> str:
+def place_of(details: str) -> str:
     """Return where a traceback leaves somebody else's code, `agent.py, line 12, in act`, or where it ends."""
     frames = [line.strip().removeprefix('File "') for line in details.splitlines() if line.startswith('  File "')]
     ours = str(Path(registry.__file__).parent)
-    path, _, place = next(
-        (frame for frame in reversed(frames) if not frame.startswith(ours)), frames[-1] if frames else ""
-    ).partition('", ')
+    others = [frame for frame in frames if not frame.startswith(ours)]
+    authored = [frame for frame in others if "site-packages" not in frame]  # and not of a library that it calls
+    path, _, place = (authored or others or frames or [""])[-1].partition('", ')
     return f"{Path(path).name}, {place}"
 
 
