@@ -147,10 +147,13 @@ def test_what_makes_no_claim_predicts_nothing_but_the_studies_that_are_frozen() 
     predicting = {name for name in others if read(ROOT / "registrations" / f"{name}.toml").predictions}
     # `mechanisms-demo` predicts that `none` gives 0; some judge a chosen update, rate and all; and of the two
     # replications, which are the two rates, the second to be registered has predictions. Studies that stop ask
-    # again what others found.
+    # again what others found. The others are registered and have no rows yet.
     judging = {"judge-cartpole", "judge-cheetah", "judge-walker"}
     stopping = {"stop-cartpole", "stop-locomotion"}
-    assert predicting == {"mechanisms-demo", "replication-gentle", *judging, *stopping}
+    waiting = {"evidence-tdmpc2", "evidence-tdmpc2-still", "evidence-tdmpc2-path", "try-cartpole"}
+    assert predicting == {"mechanisms-demo", "replication-gentle", *judging, *stopping, *waiting}
+    for name in waiting:
+        assert all(claim.premise for claim in read(ROOT / "registrations" / f"{name}.toml").predictions)
 
 
 def test_the_two_replications_are_the_two_arms_of_the_corrected_study_on_other_streams() -> None:

@@ -228,6 +228,7 @@ def test_signs_in_two_halves_are_all_patterns(recompute):
         assert _flipped_in_halves(values, seen) == flip_p(values)
 
 
+@pytest.mark.nightly
 def test_policies_that_are_followed_are_computed_again(recompute, tmp_path):
     """Every figure agrees and is looked at, and a wrong one of each kind is noticed."""
     (tmp_path / "followed.toml").write_text(FOLLOWED)

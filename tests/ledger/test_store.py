@@ -435,7 +435,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "recorded").mkdir()
     for name in (".lock", "recorder.json"):
         (tmp_path / "recorded" / name).touch()
-    with pytest.raises(WorldforkError, match=r"not a study \(it holds \.lock\)"):
+    with pytest.raises(WorldforkError, match=r"not a study \(it holds recorder\.json and no reg"):
         write(tmp_path / "recorded")
 
 

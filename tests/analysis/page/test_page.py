@@ -182,7 +182,8 @@ def test_rejected_seeds_are_on_the_page(small, tmp_path):
     (study.path / "pretraining" / "r.json").write_text(json.dumps({"recipe": "r", "seeds": seeds}))
     page = render(gather(study.path, permutations=20)).html
     text = re.sub(r"</?data[^>]*>|</?span[^>]*>", "", page)
-    (row,) = re.findall(r">7</th>(.*?)</tr>", text)
+    seeds_table = text.partition("Seeds that were trained")[2].partition("</table>")[0]
+    (row,) = re.findall(r">7</th>(.*?)</tr>", seeds_table)
     assert re.findall(r">([^<]+)</td>", row) == ["123.4", "–", "121.0", "–", "not kept"]
 
 

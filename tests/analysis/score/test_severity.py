@@ -92,7 +92,10 @@ def test_fresh_is_undefined_where_it_does_not_exist():
     assert "all of its episodes" in partly[0].fresh.why
 
 
-@pytest.mark.parametrize(("count", "lean"), [(16, -7), (80, 0), (4000, 0)])
+@pytest.mark.parametrize(
+    ("count", "lean"),
+    [pytest.param(16, -7, marks=pytest.mark.nightly), pytest.param(80, 0, marks=pytest.mark.nightly), (4000, 0)],
+)
 def test_fresh_episodes_are_free_of_chance_in_hold(count, lean):
     """HOLD and UPDATE are one distribution: there is nothing to gain. Sorting by r_hold invents a gain where HOLD
     was unlucky; sorting by other episodes does not. With ten forks a checkpoint all forks of both halves pooled

@@ -415,8 +415,7 @@ def test_readings_agree_with_what_the_contract_feeds(world, readings):
 
 def test_a_trigger_that_the_registry_offers_is_read_where_a_registration_names_it(monkeypatch):
     """An offer alone enrols nothing: published scores do not change when worldfork gains a trigger."""
-    offered = {**BUILT_IN["triggers"], "cusum": BUILT_IN["triggers"]["clock"]}
-    monkeypatch.setattr(registry, "BUILT_IN", {**BUILT_IN, "triggers": offered})
+    monkeypatch.setitem(BUILT_IN["triggers"], "cusum", BUILT_IN["triggers"]["clock"])
     world = prefork_of()
     assert "cusum" not in read_triggers(world)
     assert isinstance(read_triggers(world, candidates=("cusum",))["cusum"], Signal)
