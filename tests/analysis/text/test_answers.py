@@ -122,12 +122,15 @@ def test_the_signal_that_comes_nearest_is_told_with_what_it_does_not_beat():
     assert "never and always" not in said.not_beaten
 
 
+CONDITION = "update when alarm is 6.5 or more (here at 50% of the decision points)"
+
+
 @pytest.mark.parametrize(
     ("gain", "loss", "kind", "advice"),
     [
         (40.0, -80.0, "never", "Leave the model frozen rather than update at every decision point."),
         (80.0, -40.0, "always", "Update at every decision point rather than never."),
-        (60.0, -60.0, "when", "Update when alarm is 6.5 or more (here at 50% of the decision points)."),
+        (60.0, -60.0, "when", f"Rather {CONDITION} than always or never."),
     ],
 )
 def test_a_signal_that_earns_more_than_never_and_always_is_named(gain, loss, kind, advice):
@@ -145,12 +148,11 @@ def test_a_signal_that_earns_more_than_never_and_always_is_named(gain, loss, kin
     low, high = over.refitted
     better = "always" if task.policies.all_attempted.always > 0 else "never"
     earns = f"That earns {over.mean:+.1f} [{low:+.1f}, {high:+.1f}] per deployment more than {better} updating "
-    condition = "update when alarm is 6.5 or more (here at 50% of the decision points)"
     if kind == "when":
         assert said.advice.certainty.startswith(earns)
         assert "The mean may lie on either side of 0" in said.advice.certainty
     else:
-        assert f" More on these models: {condition}. {earns}" in said.advice.certainty
+        assert f" More on these models: {CONDITION}. {earns}" in said.advice.certainty
     assert "; that it beats the fires of other checkpoints or a fixed timetable" in said.advice.certainty
 
 
@@ -170,6 +172,11 @@ def test_a_signal_whose_lead_hangs_on_its_threshold_is_no_advice():
     said = answer(dataclasses.replace(task, triggers=figures))
     assert said.advice.kind == "never"
     assert said.not_beaten.endswith("of a checkpoint's gain over never and always contains 0: [-5.0, +300.0].")
+    below = dataclasses.replace(gains["better_of_both"], refitted=Interval(-300.0, -5.0))
+    figures = dataclasses.replace(
+        figures, all_attempted={"alarm": dataclasses.replace(alarm, gains={**gains, "better_of_both": below})}
+    )
+    assert "contains 0" not in answer(dataclasses.replace(task, triggers=figures)).not_beaten
 
 
 def test_advice_names_the_other_policy_where_a_trigger_is_best_at_the_registered_price():

@@ -227,7 +227,7 @@ def advise(score: TaskScore) -> Advice:
     unbeaten = listed([BEATEN[test] for test in found.missed[name]], last="or")
     earns = f"{earns}; that it beats {unbeaten} is not shown."
     if mean.kind == "unresolved":
-        return Advice("when", f"Update when {condition}.", f"{earns} {mean.certainty}")
+        return Advice("when", f"Rather update when {condition} than always or never.", f"{earns} {mean.certainty}")
     return dataclasses.replace(
         mean, certainty=f"{mean.certainty} More on these models: update when {condition}. {earns}"
     )

@@ -116,7 +116,13 @@ def _lost_anew(trigger: TriggerScore, missed: Sequence[str]) -> str:
     gains, p = defined(trigger.gains), defined(trigger.adjusted["better_of_both"])
     gain = gains["better_of_both"] if gains else None
     anew = defined(gain.refitted) if gain else None
-    if "better_of_both" not in missed or anew is None or p is None or p >= SIGNIFICANT or anew.low > 0:
+    if (
+        "better_of_both" not in missed
+        or anew is None
+        or p is None
+        or p >= SIGNIFICANT
+        or not anew.low <= 0 <= anew.high
+    ):
         return ""
     return (
         f". With its threshold fitted anew without each checkpoint, the interval of a checkpoint's gain over never "
