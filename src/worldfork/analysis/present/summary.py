@@ -35,6 +35,7 @@ from worldfork.analysis.present.text.deployments import deployment_words, follow
 from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
 from worldfork.analysis.present.text.stopping import outcome_words, question_answers, rule_words
 from worldfork.analysis.present.text.terms import TERMS
+from worldfork.analysis.present.text.triggers import USEFUL
 from worldfork.analysis.present.text.value import (
     crossing_words,
     curve_lead,
@@ -195,7 +196,8 @@ def _task(name: str, score: TaskScore, *, verbose: bool) -> Iterator[Block]:
     yield _of_task(
         triggers.policies(alone),
         f"Gained per deployment: the sum of {plural(points, 'episode')}, one after each decision point. The mean "
-        "above is per episode. The position table is a timetable: it updates where the other checkpoints gained.",
+        "above is per episode. The position table is a timetable: it updates where the other checkpoints gained. "
+        f"{USEFUL}",
     )
     if note := auc_note(score.triggers.all_attempted):
         yield Paragraph(note, faint=True)

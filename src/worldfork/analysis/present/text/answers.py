@@ -225,12 +225,10 @@ def advise(score: TaskScore) -> Advice:
     if useful:
         return Advice("when", f"Update only when {condition}.", f"{earns}. {_why_useful(triggers[name], score)}")
     unbeaten = listed([BEATEN[test] for test in found.missed[name]], last="or")
-    earns = f"{earns}; that it beats {unbeaten} is not shown."
     if mean.kind == "unresolved":
-        return Advice("when", f"Rather update when {condition} than always or never.", f"{earns} {mean.certainty}")
-    return dataclasses.replace(
-        mean, certainty=f"{mean.certainty} More on these models: update when {condition}. {earns}"
-    )
+        certainty = f"{earns}; that it beats {unbeaten} is not shown. {mean.certainty}"
+        return Advice("when", f"Rather update when {condition} than always or never.", certainty)
+    return dataclasses.replace(mean, certainty=f"{mean.certainty} More here: update when {condition}. {earns}.")
 
 
 def _advise_on_mean(score: TaskScore) -> Advice:

@@ -16,8 +16,8 @@ from worldfork.analysis.score.undefined import divide, divide_bounds
 from worldfork.counting import plural
 
 USEFUL: Final = (
-    "a useful one also beats the fires of other checkpoints, the better of never and always, and "
-    f"{BEATEN['position_table']}"
+    "A useful trigger also beats the fires of other checkpoints, the better of never and always, and "
+    f"{BEATEN['position_table']}."
 )
 
 
@@ -90,7 +90,7 @@ def trigger_words(score: TaskScore) -> str:
             also = "all" if both == passing else f"{both} of these"
             beat += f", and {also} also beat the better of never and always"
     none = "It is not called" if found.registered == 1 else "None is called"
-    return f"{beat}. {none} useful: {USEFUL}."
+    return f"{beat}. {none} useful."
 
 
 def not_beaten(score: TaskScore) -> str:
