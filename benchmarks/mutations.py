@@ -49,7 +49,7 @@ ROOMS = {
     ),
     "analysis/score": ("tests/analysis/score",),
     "ledger": ("tests/ledger", "tests/lab/test_deployments.py"),
-    "lab/forks": ("tests/lab/forks", "tests/lab/test_run.py"),
+    "lab/forks": ("tests/lab/forks", "tests/lab/test_ends.py", "tests/lab/test_run.py"),
 }
 LEFT_BEHIND = {".git", ".venv", "runs", "carry", "checkpoints"}  # of what lies in the checkout's own folder
 SLOW, LEAST = 5.0, 120.0  # times as long as without a mutation, and seconds, before a mutant counts as hung

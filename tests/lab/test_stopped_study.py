@@ -13,7 +13,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.forks.tasks import Describe
 from worldfork.lab.run import run
-from worldfork.ledger import looks
+from worldfork.ledger import looks, store
 from worldfork.ledger.documents import as_file
 from worldfork.ledger.looks import Look, follow
 from worldfork.ledger.publish import publish
@@ -294,3 +294,10 @@ def test_looks_follow_from_the_rows_alone(stopped: Path) -> None:
     assert [look.payload().keys() for look in course.looks] == [study.looks()[0].payload().keys()]
     assert course.looks[0].questions == study.looks()[0].questions
     assert (len(course.due), course.ended) == (18, False)
+
+
+def test_a_rule_that_is_added_or_taken_away_is_a_change_of_the_rule() -> None:
+    stopping = read(find("known-answer-stopping"))
+    without = stopping.model_copy(update={"stopping": None})
+    assert store._settled(without, stopping) == store._settled(stopping, without) == "[stopping]"
+    assert store._settled(without, without) is store._settled(stopping, stopping) is None

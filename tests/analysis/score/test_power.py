@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from worldfork.analysis.read import read_table
-from worldfork.analysis.score import variance
+from worldfork.analysis.score import power, variance
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.power import Cost, planned_power, split_budget
 from worldfork.analysis.score.undefined import Undefined
@@ -213,3 +213,9 @@ def test_an_earlier_ledger_says_more():
         Cost.of({"fork": 1.0})
     with pytest.raises(WorldforkError, match="positive"):
         Cost.of({"episode": 0.0})
+
+
+def test_two_checkpoints_that_are_alike_say_nothing_of_how_many_would_do():
+    assert power._resolves_anytime(np.array([3.0, 3.0])) is None
+    assert power._resolves_anytime(np.array([3.0])) is None
+    assert power._resolves_anytime(np.array([3.0, 4.0])) is not None

@@ -99,6 +99,13 @@ def test_an_interval_that_just_reaches_zero_crosses_it(sign):
     assert intervals.leave_one_out(values, "abcd").crosses == crossing
 
 
+def test_of_a_mean_of_zero_the_upper_end_is_followed():
+    values = np.array([-2.0, -1.0, 1.0, 2.0])
+    ends = [student_t(np.delete(values, index)).high for index in range(4)]
+    found = intervals.leave_one_out(values, "abcd")
+    assert (found.low, found.high) == (pytest.approx(min(ends)), pytest.approx(max(ends)))
+
+
 @pytest.mark.parametrize(
     ("values", "adjusted", "grade"),
     [
