@@ -272,9 +272,12 @@ INTERRUPTED = """
 import test_local_executor as here
 from worldfork.cli.interruptible import interruptible
 from worldfork.executors.local import Local
-with interruptible('go on'):
+with interruptible('go on') as check:
     for _ in Local(workers=2).map(here.say_and_wait, TASKS):
-        here.say_and_wait(1)
+        here.say_and_wait(0)
+        while True:  # Python may lose an interrupt: progress asks now and then, as verbs do
+            check()
+            here.threading.Event().wait(0.02)
 """
 
 
