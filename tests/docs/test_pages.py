@@ -29,7 +29,14 @@ def trimmed(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().splitlines()]
 
 
-@pytest.mark.parametrize("page", with_code(), ids=lambda page: str(page.relative_to(ROOT)))
+SLOW = ROOT / "docs" / "quickstart.md"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.nightly if page == SLOW else ()) for page in with_code()],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_the_code_of_a_page_runs(page: Path, clone: Path) -> None:
     done = run_page(page, clone)
     assert done.returncode == 0, done.stderr

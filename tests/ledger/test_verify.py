@@ -35,7 +35,12 @@ OTHER_STREAM = {**STREAM, "spread": STREAM["error"]}
 OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in other words"')
 
 
-@pytest.mark.parametrize("name", STUDIES)
+BY_DAY = ("demo", "deployment-demo", "stop-cartpole")  # one of each kind; the roots of all are read by day
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in BY_DAY else pytest.mark.nightly) for name in STUDIES]
+)
 def test_published_studies_verify(name: str) -> None:
     verdict = verify(RESULTS / name)
     assert verdict.problems == ()

@@ -81,6 +81,7 @@ def trained(recipe, folder):
     return loop.train(Trainee(recipe, ShortWorlds(recipe)), folder=folder / "whole")
 
 
+@pytest.mark.nightly
 def test_a_run_that_stops_and_goes_on_equals_one_that_did_not(recipe, folder, trained):
     def interrupt(episode, curves):
         if episode == 1:
