@@ -71,12 +71,9 @@ class ChainFolder(Generic[Row]):
         check(stored, self.configured, where=f"`{self.path / 'cell.json'}`")
         return stored
 
-    def rows(self, *, spelling: bool = False) -> list[Row]:
-        """Return the rows in order of k, each checked against its digest and the row before.
-
-        With `spelling` each line must also be the canonical JSON of its row.
-        """
-        rows, torn = self._read_rows(spelling=spelling)
+    def rows(self) -> list[Row]:
+        """Return the rows in order of k, each checked against its digest and the row before."""
+        rows, torn = self._read_rows()
         if torn:
             path = self.path / self.lines
             raise WorldforkError(f"{path} ends in a torn line. Run the study again: it cuts it off and carries on.")
@@ -217,13 +214,13 @@ class ChainFolder(Generic[Row]):
         """Return the path of a file of this cell to write; raise if it leads out of the study."""
         return files.confined(self.path / name, within=self._study)
 
-    def _read_rows(self, *, spelling: bool = False) -> tuple[list[Row], int]:
+    def _read_rows(self) -> tuple[list[Row], int]:
         """Return the whole rows, and the number of bytes of a line that was not finished."""
         path = self.path / self.lines
         if not path.exists():
             return [], 0
         genesis = digest(read_json(self.path / "cell.json"))
-        rows, torn = read_chain(path.read_bytes(), self.kind, genesis=genesis, path=path, spelling=spelling)
+        rows, torn = read_chain(path.read_bytes(), self.kind, genesis=genesis, path=path)
         for number, row in enumerate(rows, start=1):
             if (row.cell, row.k) != (self.id, number):
                 raise WorldforkError(

@@ -126,30 +126,22 @@ def seal(row: Row, *, prev: str) -> Row:
 
 
 def read_row(line: str, kind: type[Row], *, where: str) -> Row:
-    """Return the row on one line, after checking that its digest covers every byte of the line.
-
-    A line in another spelling of the same row passes here if its digest was taken of that spelling: `is_canonical`
-    finds it, at five times the cost, when a study is verified.
-    """
+    """Return the row on one line, after checking its digest, and that the line is its canonical JSON."""
     try:
         row = kind.model_validate_json(line)
     except (ValueError, ValidationError, RecursionError) as error:
         _require_version(line, kind, where=where)
         reason = "; ".join(explain(error, kind)) if isinstance(error, ValidationError) else str(error)
         raise WorldforkError(f"{where}: not a {kind.subject} row ({reason}).") from None
-    # In canonical JSON the payload is the line without its digest, which `prev` follows.
-    before, _, after = line.partition(f'"digest":"{row.digest}",')
-    covered = hashlib.sha256(f"{before}{after}".encode()).hexdigest() == row.digest
-    if not covered and not is_canonical(line, row):
+    if canonical(row.model_dump(mode="json", by_alias=True)) != line or digest(row.payload()) != row.digest:
         raise WorldforkError(
-            f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match."
+            f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match, or "
+            "it is not in canonical form."
         )
     return row
 
 
-def read_chain(
-    content: bytes, kind: type[Row], *, genesis: str, path: Path, spelling: bool = False
-) -> tuple[list[Row], int]:
+def read_chain(content: bytes, kind: type[Row], *, genesis: str, path: Path) -> tuple[list[Row], int]:
     """Return the rows of a file, each checked against its digest and the row before, and the bytes of a torn line.
 
     Args:
@@ -157,7 +149,6 @@ def read_chain(
         kind: record of its rows.
         genesis: the digest that the first row is chained to.
         path: the file's name in errors.
-        spelling: also require every line to be the canonical JSON of its row.
     """
     whole = content.rfind(b"\n") + 1
     complete = restore_digests(content[:whole], genesis=genesis, where=str(path))
@@ -171,18 +162,9 @@ def read_chain(
                 f"{where}: expected a row chained to {previous[:12]}, got {kind.subject} {row.k} of {row.place} "
                 f"chained to {row.prev[:12]}. A row was lost, doubled or moved."
             )
-        if spelling and not is_canonical(line, row):
-            raise WorldforkError(
-                f"{where}: the row is not in canonical form; it was edited, or its fields are of another version."
-            )
         rows.append(row)
         previous = row.digest
     return rows, len(content) - whole
-
-
-def is_canonical(line: str, row: ChainedRow) -> bool:
-    """Return whether the line is the row's canonical JSON and its digest that of the payload."""
-    return canonical(row.model_dump(mode="json", by_alias=True)) == line and digest(row.payload()) == row.digest
 
 
 def _require_version(line: str, kind: type[ChainedRow], *, where: str) -> None:

@@ -309,7 +309,7 @@ def _checked_rows(
         raise WorldforkError(f"{folder.id} is not a cell of the registration.")
     arm = registration.arm(grid[folder.id].arm)
     check_configuration(folder, study, grid[folder.id], registrations=registrations)
-    rows, points = folder.rows(spelling=True), arm.stream.decision_points
+    rows, points = folder.rows(), arm.stream.decision_points
     if len(rows) > points:
         raise WorldforkError(f"{folder.id}: {plural(len(rows), 'row')} where {points} are registered.")
     if not rows:
