@@ -97,8 +97,6 @@ def settings_of(given: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def executor_as_typed(executor: str, workers: int | None, address: str | None, setting: Sequence[str]) -> str:
-    """Return the options that choose an executor as they were typed, for a message."""
-    typed = [("--executor", executor if executor != "local" else None), ("--workers", workers)]
-    typed += [("--address", address), *(("--set", entry) for entry in setting)]
-    return "".join(f" {name} {value}" for name, value in typed if value is not None)
+def executor_settings(given: Sequence[str], address: str | None) -> dict[str, Any]:
+    """Return the settings of an executor from --set and --address."""
+    return settings_of(given) | ({} if address is None else {"address": address})

@@ -37,16 +37,14 @@ def pretrain(
     from worldfork.lab.tools import pretraining
     from worldfork.progress import ignore
 
-    again = f"worldfork pretrain {recipe} -o {output}"
-    again += options.executor_as_typed(executor, workers, address, setting)
     quiet = quiet or as_json
-    with interruptible_bars(f"what was saved is kept. To carry on: {again}", quiet=quiet) as progress:
+    with interruptible_bars("what was saved", quiet=quiet) as progress:
         done = pretraining.pretrain(
             recipe,
             output,
             executor=executor,
             workers=workers,
-            settings=options.settings_of(setting) | ({} if address is None else {"address": address}),
+            settings=options.executor_settings(setting, address),
             save_every=save_every,
             threads=threads,
             progress=progress,

@@ -44,11 +44,10 @@ def reproduce(
     quiet = quiet or as_json
     stages = Stages(output / "stages.jsonl", _print_to_stderr if as_json else typer.echo)
     study = output / "study"
-    again = f"worldfork reproduce {registration} -o {output}" + "".join(f" --task {name}" for name in task)
     if not _finished(study, text.registration):
         written = output / "registrations" / f"{text.registration.name}.toml"
         _write(written, text.text)
-        _pretrain_and_run(written, root, output, stages, workers=workers, again=again, quiet=quiet)
+        _pretrain_and_run(written, root, output, stages, workers=workers, quiet=quiet)
     with stages.stage("verify"):
         verdict = _verified(study, quiet=quiet)
         _require_sound(verdict)
@@ -62,7 +61,7 @@ def reproduce(
         raise WorldforkError(
             f"the study is in {study}, complete and verified. Its tables and its page need the analysis, and "
             f"`{error.name}` is not installed here: install worldfork, or copy {output} to where it is and run "
-            f"the same command there: {again}"
+            "the same command there."
         ) from None
     page, tables = output / "index.html", output / "tables.md"
     if as_json:
@@ -74,7 +73,7 @@ def reproduce(
 
 
 def _pretrain_and_run(
-    registration: Path, root: Path, output: Path, stages: Stages, *, workers: int | None, again: str, quiet: bool
+    registration: Path, root: Path, output: Path, stages: Stages, *, workers: int | None, quiet: bool
 ) -> None:
     """Train the checkpoints that the registration in the folder needs, and run it; `root` is where it came from."""
     import worldfork as wf
@@ -82,7 +81,7 @@ def _pretrain_and_run(
     from worldfork.lab.tools.needed_recipes import needed_recipes
     from worldfork.registration import read
 
-    with interruptible_bars(f"what is finished is kept. To carry on: {again}", quiet=quiet) as progress:
+    with interruptible_bars("what is finished", quiet=quiet) as progress:
         for recipe, folder in needed_recipes(read(registration), registration.parent, beside=root, within=output):
             with stages.stage(f"pretrain {recipe.stem}"):
                 wf.pretrain(recipe, folder, progress=progress, notify=_print_to_stderr)
@@ -104,7 +103,7 @@ def _verified(study: Path, *, quiet: bool) -> "Verdict":
     from worldfork.progress import bars
 
     with bars(quiet=quiet) as progress:
-        return verify(study, progress=lambda done, total: progress("cells", done, total))
+        return verify(study, progress=progress)
 
 
 def _require_sound(verdict: "Verdict") -> None:

@@ -37,8 +37,8 @@ def verify(
     from worldfork.ledger import verify as ledger
     from worldfork.progress import bars
 
-    with bars(quiet=quiet or as_json) as report:
-        verdict = ledger.verify(study, progress=lambda done, total: report("cells", done, total))
+    with bars(quiet=quiet or as_json) as progress:
+        verdict = ledger.verify(study, progress=progress)
     passes = not verdict.problems and (verdict.complete or verdict.recorded or partial)
     asked = show_root or expected is not None
     identity = ledger.identity(study) if (asked or verdict.recorded) and passes else None

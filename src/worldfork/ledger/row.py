@@ -135,8 +135,8 @@ def read_row(line: str, kind: type[Row], *, where: str) -> Row:
         raise WorldforkError(f"{where}: not a {kind.subject} row ({reason}).") from None
     if canonical(row.model_dump(mode="json", by_alias=True)) != line or digest(row.payload()) != row.digest:
         raise WorldforkError(
-            f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match, or "
-            "it is not in canonical form."
+            f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match, "
+            "or it is not in canonical form."
         )
     return row
 

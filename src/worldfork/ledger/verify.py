@@ -4,7 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from worldfork.ledger.row import ForkRow, gain, mean
 from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_closed_loop import verify_deployments
 from worldfork.ledger.verify_looks import verify_looks
+from worldfork.progress import Progress, shows_progress, silent
 from worldfork.registration import Cell, Registration, cells, digest, parse
 
 
@@ -65,17 +66,23 @@ class Verdict:
         return counted and not self.looks_ahead and not self.recorded
 
 
-def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
-    """Check the whole study at `folder`; of each damaged cell the first problem is named with its row.
+@shows_progress
+def verify(study: Study | Path | str, *, progress: Progress | None = None) -> Verdict:
+    """Check every chain, digest and pair of a study; of each damaged cell the first problem is named with its row.
 
-    `progress(done, total)` is called after every cell.
+    Args:
+        study: a study or a recorded ledger: its folder, or its file NAME.tar.xz.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
 
-    >>> verify("results/demo").complete
-    True
+    >>> import worldfork as wf
+    >>> wf.verify("results/demo").problems
+    ()
     """
-    if is_recorded(Path(folder)):
-        return _verify_recorded(RecordedLedger(folder))
-    study = Study(folder)
+    progress = progress or silent
+    if not isinstance(study, Study):
+        if is_recorded(Path(study)):
+            return _verify_recorded(RecordedLedger(study))
+        study = Study(study)
     registration = _registered(study)
     problems = _beside_the_rows(study, arrays=True)
     grid = {cell.id: cell for cell in cells(registration)}
@@ -91,7 +98,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
             )
         except WorldforkError as error:
             problems.append(str(error))
-        progress(number, len(begun))
+        progress("cells", number, len(begun))
     whole = [cell for cell in begun if cell.id in rows]
     problems += [line for cell in whole for line in _shared_problems(cell, rows)]
     deployed = verify_deployments(study, registration, registrations=registrations, left_out=left_out or ())
