@@ -22,7 +22,7 @@ from worldfork.ledger.recorded import (
     RecorderSettings,
     is_recorded,
 )
-from worldfork.ledger.row import Number, finite, gain, mean, seal
+from worldfork.ledger.row import Number, finite, gain, mean
 from worldfork.progress import Notify, log
 from worldfork.registration import difference
 from worldfork.validation import explain
@@ -162,7 +162,7 @@ class Recorder:
                     "`has` before you compute it, and give each of several processes checkpoints of its own; or "
                     "tell the two apart by direction, stream_seed, update_seed or arm."
                 )
-            sealed = seal(row, prev=self._last)
+            sealed = row.sealed(prev=self._last)
             line = as_file(sealed.model_dump(mode="json", by_alias=True))
             files.append(self.path / ROWS, line)
             self._known.add(sealed.identity)

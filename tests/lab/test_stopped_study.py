@@ -63,7 +63,7 @@ def rewritten(study: Path, change: Callable[[list[dict[str, Any]]], list[dict[st
     lines = change(lines)
     previous, chain = lines[0]["prev"], b""
     for line in lines:
-        look = Look.model_validate_json(json.dumps(line)).chained(previous)
+        look = Look.model_validate_json(json.dumps(line)).sealed(prev=previous)
         previous = look.digest
         chain += as_file(look.model_dump(mode="json", by_alias=True))
     path.write_bytes(chain)

@@ -26,7 +26,7 @@ from tiny import (
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
-from worldfork.ledger.row import ForkRow, finite, mean, read_row, seal
+from worldfork.ledger.row import ForkRow, finite, mean, read_row
 from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import verify
 from worldfork.registration import canonical, cells, digest, parse
@@ -452,7 +452,7 @@ def test_a_cell_is_named_like_a_folder(tmp_path: Path) -> None:
 
 
 def test_another_version_or_field_is_refused_with_what_to_do() -> None:
-    line = json.dumps(seal(fork(1), prev="p").model_dump(mode="json", by_alias=True))
+    line = json.dumps(fork(1).sealed(prev="p").model_dump(mode="json", by_alias=True))
     with pytest.raises(WorldforkError, match="version that wrote it"):
         read_row(line.replace("worldfork.row/1", "worldfork.row/2"), ForkRow, where="here")
     with pytest.raises(WorldforkError, match="more: not a known setting"):
@@ -462,7 +462,7 @@ def test_another_version_or_field_is_refused_with_what_to_do() -> None:
 
 
 def test_a_row_has_one_spelling() -> None:
-    fields = seal(fork(1), prev="p").model_dump(mode="json", by_alias=True)
+    fields = fork(1).sealed(prev="p").model_dump(mode="json", by_alias=True)
     assert read_row(canonical(fields), ForkRow, where="here").k == 1
     for other in (json.dumps(fields), canonical(fields).replace("0.5", "5e-1"), canonical(fields) + " "):
         with pytest.raises(WorldforkError, match="not what was written"):
@@ -479,9 +479,9 @@ def test_a_mean_over_a_missing_return_is_missing() -> None:
 def test_a_cell_alone_can_be_carried_on_with(tmp_path: Path) -> None:
     study = write(tmp_path / "study", rows=1)
     cell = Study(study.path).cell(CELL)
-    rows, note = cell.begin(cell.configuration)
-    assert (len(rows), note) == (1, None)
+    plan = cell.plan(cell.configuration)
+    assert (len(plan.rows), cell.open(plan)) == (1, None)
     cell.append([fork(2)])
     with pytest.raises(WorldforkError, match=r'source: "[0-9a-f]{64}" -> "other"'):
-        cell.begin(configuration(parse(AUTHORED), cells(parse(AUTHORED))[0], source="other"))
+        cell.plan(configuration(parse(AUTHORED), cells(parse(AUTHORED))[0], source="other"))
     assert len(cell.rows()) == 2

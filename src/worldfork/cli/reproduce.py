@@ -42,7 +42,7 @@ def reproduce(
         restricted = only_tasks(text.registration, tuple(dict.fromkeys(task)))
         text = text if restricted is text.registration else authored(restricted)
     quiet = quiet or as_json
-    stages = Stages(output / "stages.jsonl", _print_to_stderr if as_json else typer.echo)
+    stages = Stages(output / "stages.jsonl", options.print_note if as_json else typer.echo)
     study = output / "study"
     if not _finished(study, text.registration):
         written = output / "registrations" / f"{text.registration.name}.toml"
@@ -84,9 +84,9 @@ def _pretrain_and_run(
     with interruptible_bars("what is finished", quiet=quiet) as progress:
         for recipe, folder in needed_recipes(read(registration), registration.parent, beside=root, within=output):
             with stages.stage(f"pretrain {recipe.stem}"):
-                wf.pretrain(recipe, folder, progress=progress, notify=_print_to_stderr)
+                wf.pretrain(recipe, folder, progress=progress, notify=options.print_note)
         with stages.stage(f"run {registration.stem}"):
-            wf.run(registration, output / "study", workers=workers, progress=progress, notify=_print_to_stderr)
+            wf.run(registration, output / "study", workers=workers, progress=progress, notify=options.print_note)
 
 
 def _finished(study: Path, registration: "Registration") -> bool:
@@ -108,7 +108,7 @@ def _verified(study: Path, *, quiet: bool) -> "Verdict":
 
 def _require_sound(verdict: "Verdict") -> None:
     for line in (*verdict.problems, *verdict.notes):
-        _print_to_stderr(line)
+        options.print_note(line)
     if verdict.problems or not verdict.complete:
         state = f"{len(verdict.problems)} problems" if verdict.problems else "not complete"
         raise WorldforkError(f"{verdict.rows} of {verdict.expected} forks, {state}: no tables of that.")
@@ -135,7 +135,3 @@ def _write(path: Path, text: str) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     files.replace(path, text.encode())
-
-
-def _print_to_stderr(sentence: str) -> None:
-    typer.echo(sentence, err=True)

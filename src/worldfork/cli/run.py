@@ -45,7 +45,7 @@ def run(
             tasks=task or None,
             probe=not no_probe,
             progress=progress,
-            notify=lambda line: typer.echo(line, err=True),
+            notify=options.print_note,
         )
     verdict = wf.verify(output)
     if as_json:

@@ -7,7 +7,6 @@ import typer
 from worldfork.cli import options
 from worldfork.counting import plural
 
-OF_LOOKS = ("stopping", "looks_ahead")  # fields of studies with [stopping] alone
 NO_NUMBER = {"expected": None, "complete": None}  # of a recorded ledger, which registers none
 
 
@@ -45,12 +44,8 @@ def verify(
     root = identity[2] if identity is not None else None
     same = expected is None or root == expected
     if as_json:
-        fields = dataclasses.asdict(verdict).items()
-        absent = (*(() if verdict.stopping else OF_LOOKS), *(() if verdict.recorded else ("recorded",)))
-        findings = {name: value for name, value in fields if name not in absent}
-        findings |= NO_NUMBER if verdict.recorded else {"complete": verdict.complete}
-        findings["root"] = root
-        options.print_json({**findings, "passes": passes and same})
+        numbers = NO_NUMBER if verdict.recorded else {"complete": verdict.complete}
+        options.print_json({**dataclasses.asdict(verdict), **numbers, "root": root, "passes": passes and same})
     elif identity is not None and asked:
         typer.echo("{}  registration {}  root {}".format(*identity))
         if not same:

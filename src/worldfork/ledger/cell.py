@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
 from worldfork.ledger.documents import CellRecord, ChainRecord, as_file, check, read_json
-from worldfork.ledger.row import CellRow, ForkRow, read_chain, seal
+from worldfork.ledger.row import CellRow, ForkRow, read_chain
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
 Row = TypeVar("Row", bound=CellRow)
 STREAM = ("stream.parquet", "window.npz")  # the window is written last
+FILES = ("cell.json", "execution.json", *STREAM, "timings.jsonl", "forks.jsonl", "episodes.jsonl")  # of a chain
 
 
 class Refused(WorldforkError):
@@ -52,7 +53,7 @@ class ChainFolder(Generic[Row]):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._last: str | None = None  # digest of the last row, once begun
+        self._last: str | None = None  # digest of the last row, once opened
 
     @property
     def id(self) -> str:
@@ -125,20 +126,15 @@ class ChainFolder(Generic[Row]):
             return None
         return f"{self.id}: cut off a torn line of {plan.torn} bytes after {self.kind.subject} {len(plan.rows)}."
 
-    def begin(self, configuration: Mapping[str, Any]) -> tuple[list[Row], str | None]:
-        """Plan and open one cell alone; return its rows so far, and a note if a torn line was cut off."""
-        plan = self.plan(configuration)
-        return plan.rows, self.open(plan)
-
     def append(self, rows: Sequence[Row]) -> list[Row]:
         """Chain the rows to those on disk, write them, and return them with their digests."""
-        assert self._last is not None, "`begin` comes before `append`"
+        assert self._last is not None, "`open` comes before `append`"
         if not rows:
             return []
         sealed: list[Row] = []
         last = self._last
         for row in rows:
-            sealed.append(seal(row, prev=last))
+            sealed.append(row.sealed(prev=last))
             last = sealed[-1].digest
         lines = b"".join(as_file(row.model_dump(mode="json", by_alias=True)) for row in sealed)
         files.append(self._place(self.lines), lines)

@@ -16,7 +16,7 @@ from jaxtyping import Integer
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import Columns
-from worldfork.ledger.cell import CellFolder, departures
+from worldfork.ledger.cell import FILES, CellFolder, departures
 from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
 from worldfork.ledger.documents import as_file, read_json
 from worldfork.ledger.row import ForkRow, Number, finite
@@ -30,10 +30,6 @@ DIGEST: Final = re.compile("[0-9a-f]{64}")
 BESIDE: Final = (
     *("registration.json", "registration.toml", "kept.json", "amendments.jsonl", "published.json", "answers.json"),
     *("failures.log", ".lock", "looks.jsonl"),
-)
-OF_A_CHAIN: Final = (
-    *("cell.json", "execution.json", "stream.parquet", "window.npz", "timings.jsonl"),
-    *("forks.jsonl", "episodes.jsonl"),
 )
 NAMED_AT_MOST: Final = 3
 
@@ -223,7 +219,7 @@ def unlisted(study: Study, segments: Collection[str]) -> list[str]:
     """Return a note on files that the root does not cover; `segments` are the files that rows point to."""
     listed = {*BESIDE, *study.kept().files, *segments}
     for chain in [*(cell.path for cell in study.cells()), *(folder.path for folder in study.deployments())]:
-        listed |= {f"{chain.relative_to(study.path).as_posix()}/{name}" for name in OF_A_CHAIN}
+        listed |= {f"{chain.relative_to(study.path).as_posix()}/{name}" for name in FILES}
     files = (path.relative_to(study.path).as_posix() for path in study.path.rglob("*") if path.is_file())
     found = sorted(place for place in files if place not in listed and not place.startswith("report/"))
     if not found:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -11,6 +11,26 @@ from worldfork.registration.schema import canonical, digest
 from worldfork.validation import Record, explain
 
 Checked = TypeVar("Checked", bound=BaseModel)
+
+
+class Sealed(Record):
+    """A record with the digest of its other fields."""
+
+    digest: str = ""
+
+    def payload(self) -> dict[str, Any]:
+        """Return every field that the digest covers."""
+        return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+
+    def sealed(self, **changes: Any) -> Self:
+        """Return the record with these changes and its digest."""
+        changed = self.model_copy(update=changes)
+        return changed.model_copy(update={"digest": digest(changed.payload())})
+
+    @property
+    def intact(self) -> bool:
+        """Return whether the digest is that of the other fields."""
+        return digest(self.payload()) == self.digest
 
 
 class Registered(Record):
@@ -25,18 +45,13 @@ class Registered(Record):
         return digest(self.registration) == self.digest
 
 
-class Amendment(Record):
+class Amendment(Sealed):
     """A line of amendments.jsonl: a registration that changed after rows existed, and why."""
 
     reason: str
     before: str  # digests of the two registrations
     after: str
     changes: tuple[str, ...]
-    digest: str = ""  # of everything above
-
-    def payload(self) -> dict[str, Any]:
-        """Return every field that the digest covers."""
-        return self.model_dump(mode="json", exclude={"digest"})
 
 
 def inside(place: str) -> str:

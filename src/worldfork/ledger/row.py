@@ -1,7 +1,7 @@
 """Rows of a ledger and the chain that they form: what was known at a decision point, and what both branches earned.
 
 Rows are strict: an unknown field or another version is refused. Non-finite numbers are stored as null, with a count
-beside them. Every row holds the digest of the row before it; `seal` writes what `read_row` checks, byte for byte.
+beside them. Every row holds the digest of the row before it; `sealed` writes what `read_row` checks, byte for byte.
 
 A field that is added later has `exclude_if` at its default: rows written before then keep their bytes and digests.
 What stands in a row must come out again when the fork is computed again; times go into timings.jsonl.
@@ -18,7 +18,8 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from worldfork.errors import WorldforkError
-from worldfork.registration.schema import canonical, digest
+from worldfork.ledger.documents import Sealed
+from worldfork.registration.schema import canonical
 from worldfork.validation import Record, explain
 
 Number = float | None
@@ -34,7 +35,7 @@ def _printable(name: str) -> str:
 Signals = dict[Annotated[str, AfterValidator(_printable)], Number]  # tables and pages print the names as they are
 
 
-class ChainedRow(Record):
+class ChainedRow(Sealed):
     """A row of any chain, with the digests that chain it; `k` is its decision point or episode."""
 
     version: ClassVar[str]  # the row's schema
@@ -42,16 +43,11 @@ class ChainedRow(Record):
 
     k: int = Field(ge=1)
     prev: str
-    digest: str
 
     @property
     def place(self) -> str:
         """Return the name of the deployment that the row is of, for messages."""
         raise NotImplementedError
-
-    def payload(self) -> dict[str, object]:
-        """Return every field that the digest covers."""
-        return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
 
 
 class CellRow(ChainedRow):
@@ -119,12 +115,6 @@ class ForkRow(CellRow):
     window: str  # content digest of window.npz
 
 
-def seal(row: Row, *, prev: str) -> Row:
-    """Return the row chained to `prev`, with its digest."""
-    chained = row.model_copy(update={"prev": prev})
-    return chained.model_copy(update={"digest": digest(chained.payload())})
-
-
 def read_row(line: str, kind: type[Row], *, where: str) -> Row:
     """Return the row on one line, after checking its digest, and that the line is its canonical JSON."""
     try:
@@ -133,7 +123,7 @@ def read_row(line: str, kind: type[Row], *, where: str) -> Row:
         _require_version(line, kind, where=where)
         reason = "; ".join(explain(error, kind)) if isinstance(error, ValidationError) else str(error)
         raise WorldforkError(f"{where}: not a {kind.subject} row ({reason}).") from None
-    if canonical(row.model_dump(mode="json", by_alias=True)) != line or digest(row.payload()) != row.digest:
+    if canonical(row.model_dump(mode="json", by_alias=True)) != line or not row.intact:
         raise WorldforkError(
             f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match, "
             "or it is not in canonical form."

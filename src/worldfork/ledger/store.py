@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, files
-from worldfork.ledger.cell import CellFolder, CellPlan, ChainFolder, Refused, Row
+from worldfork.ledger.cell import FILES, CellFolder, CellPlan, ChainFolder, Refused, Row
 from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
 from worldfork.ledger.documents import Amendment, Kept, Registered, as_file, check, read_json
 from worldfork.ledger.looks import LOOKS, Look, as_lines, extend, read_looks
@@ -35,16 +35,6 @@ Key = TypeVar("Key", str, Deployed)  # of a cell or of a deployment
 
 # Files that a killed run may leave before registration.json.
 BEGUN = {"registration.toml", ".lock", ".registration.toml.partial", ".registration.json.partial"}
-# Files that a cell without rows may hold.
-ROWLESS = {
-    "cell.json",
-    "execution.json",
-    "stream.parquet",
-    "window.npz",
-    "timings.jsonl",
-    "forks.jsonl",
-    "episodes.jsonl",
-}
 
 
 class Study:
@@ -224,7 +214,7 @@ class StudyWriter(Study):
                 + "\nUse a new study folder, or say why with --amend REASON: the report will print it."
             )
         entry = Amendment(reason=reason, before=stored.digest, after=wanted.digest, changes=tuple(changes))
-        return wanted, [*amendments, entry.model_copy(update={"digest": digest(entry.payload())})]
+        return wanted, [*amendments, entry.sealed()]
 
     def _amendments_in_force(self, current: str) -> list[Amendment]:
         """Return the amendments that lead to the stored registration.
@@ -373,7 +363,7 @@ def _amendment(line: str, *, where: str) -> Amendment:
     except (ValueError, RecursionError) as error:
         raise WorldforkError(f"{where} can not be read ({error}).") from error
     entry = check(value, Amendment, where=where)
-    if digest(entry.payload()) != entry.digest:
+    if not entry.intact:
         raise WorldforkError(f"{where} is not what was written: its digest does not match.")
     return entry
 
@@ -397,7 +387,7 @@ def _replace_if_other(path: Path, data: bytes) -> None:
 
 def _remove(cell: CellFolder | DeploymentFolder) -> str:
     """Remove the files of a cell without rows, and nothing else."""
-    for name in ROWLESS:
+    for name in FILES:
         (cell.path / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         cell.path.rmdir()
