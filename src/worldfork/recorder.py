@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
-from worldfork.ledger.documents import as_file
+from worldfork.ledger.documents import as_file, seal
 from worldfork.ledger.recorded import (
     ROWS,
     SETTINGS,
@@ -162,7 +162,7 @@ class Recorder:
                     "`has` before you compute it, and give each of several processes checkpoints of its own; or "
                     "tell the two apart by direction, stream_seed, update_seed or arm."
                 )
-            sealed = row.sealed(prev=self._last)
+            sealed = seal(row, prev=self._last)
             line = as_file(sealed.model_dump(mode="json", by_alias=True))
             files.append(self.path / ROWS, line)
             self._known.add(sealed.identity)

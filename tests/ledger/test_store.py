@@ -26,6 +26,7 @@ from tiny import (
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
+from worldfork.ledger.documents import seal
 from worldfork.ledger.row import ForkRow, finite, mean, read_row
 from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import verify
@@ -452,7 +453,7 @@ def test_a_cell_is_named_like_a_folder(tmp_path: Path) -> None:
 
 
 def test_another_version_or_field_is_refused_with_what_to_do() -> None:
-    line = json.dumps(fork(1).sealed(prev="p").model_dump(mode="json", by_alias=True))
+    line = json.dumps(seal(fork(1), prev="p").model_dump(mode="json", by_alias=True))
     with pytest.raises(WorldforkError, match="version that wrote it"):
         read_row(line.replace("worldfork.row/1", "worldfork.row/2"), ForkRow, where="here")
     with pytest.raises(WorldforkError, match="more: not a known setting"):
@@ -462,7 +463,7 @@ def test_another_version_or_field_is_refused_with_what_to_do() -> None:
 
 
 def test_a_row_has_one_spelling() -> None:
-    fields = fork(1).sealed(prev="p").model_dump(mode="json", by_alias=True)
+    fields = seal(fork(1), prev="p").model_dump(mode="json", by_alias=True)
     assert read_row(canonical(fields), ForkRow, where="here").k == 1
     for other in (json.dumps(fields), canonical(fields).replace("0.5", "5e-1"), canonical(fields) + " "):
         with pytest.raises(WorldforkError, match="not what was written"):

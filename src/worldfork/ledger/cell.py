@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
-from worldfork.ledger.documents import CellRecord, ChainRecord, as_file, check, read_json
+from worldfork.ledger.documents import CellRecord, ChainRecord, as_file, check, read_json, seal
 from worldfork.ledger.row import CellRow, ForkRow, read_chain
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
@@ -134,7 +134,7 @@ class ChainFolder(Generic[Row]):
         sealed: list[Row] = []
         last = self._last
         for row in rows:
-            sealed.append(row.sealed(prev=last))
+            sealed.append(seal(row, prev=last))
             last = sealed[-1].digest
         lines = b"".join(as_file(row.model_dump(mode="json", by_alias=True)) for row in sealed)
         files.append(self._place(self.lines), lines)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,15 +22,19 @@ class Sealed(Record):
         """Return every field that the digest covers."""
         return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
 
-    def sealed(self, **changes: Any) -> Self:
-        """Return the record with these changes and its digest."""
-        changed = self.model_copy(update=changes)
-        return changed.model_copy(update={"digest": digest(changed.payload())})
-
     @property
     def intact(self) -> bool:
         """Return whether the digest is that of the other fields."""
         return digest(self.payload()) == self.digest
+
+
+Sealable = TypeVar("Sealable", bound=Sealed)
+
+
+def seal(record: Sealable, **changes: Any) -> Sealable:
+    """Return the record with these changes, and its digest."""
+    changed = record.model_copy(update=changes)
+    return changed.model_copy(update={"digest": digest(changed.payload())})
 
 
 class Registered(Record):

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger.documents import Sealed, as_file, check
+from worldfork.ledger.documents import Sealed, as_file, check, seal
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Cell, Registration, canonical, cells, digest
 from worldfork.registration.stopping import Question, Stopping
@@ -220,7 +220,7 @@ def extend(recorded: Sequence[Look], found: Sequence[Look], *, genesis: str) -> 
         raise WorldforkError(f"{problem} Use a new study folder.")
     looks = list(recorded)
     for look in found[len(looks) :]:
-        looks.append(look.sealed(prev=looks[-1].digest if looks else genesis))
+        looks.append(seal(look, prev=looks[-1].digest if looks else genesis))
     return tuple(looks)
 
 

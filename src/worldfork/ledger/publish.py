@@ -21,7 +21,7 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, arrays, files
 from worldfork.ledger.closed_loop import SEGMENTS, DeploymentFolder
-from worldfork.ledger.documents import Sealed, as_file, check, read_json
+from worldfork.ledger.documents import Sealed, as_file, check, read_json, seal
 from worldfork.ledger.row import ForkRow, restore_digests, strip_digests
 from worldfork.ledger.store import PUBLISHED, CellFolder, Study
 from worldfork.registration.schema import digest
@@ -92,7 +92,7 @@ class Answers(Sealed):
 
     def content(self) -> bytes:
         """Return the bytes of the file, with its digest."""
-        content = as_file(self.sealed().model_dump(mode="json", by_alias=True))
+        content = as_file(seal(self).model_dump(mode="json", by_alias=True))
         if len(content) > ANSWERS_AT_MOST:
             raise WorldforkError(
                 f"The answers on the streams take {len(content) / 1e6:.1f} MB, more than a reader accepts. Publish "

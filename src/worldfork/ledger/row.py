@@ -1,7 +1,7 @@
 """Rows of a ledger and the chain that they form: what was known at a decision point, and what both branches earned.
 
 Rows are strict: an unknown field or another version is refused. Non-finite numbers are stored as null, with a count
-beside them. Every row holds the digest of the row before it; `sealed` writes what `read_row` checks, byte for byte.
+beside them. Every row holds the digest of the row before it; `seal` writes what `read_row` checks, byte for byte.
 
 A field that is added later has `exclude_if` at its default: rows written before then keep their bytes and digests.
 What stands in a row must come out again when the fork is computed again; times go into timings.jsonl.

@@ -21,7 +21,7 @@ from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, files
 from worldfork.ledger.cell import FILES, CellFolder, CellPlan, ChainFolder, Refused, Row
 from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
-from worldfork.ledger.documents import Amendment, Kept, Registered, as_file, check, read_json
+from worldfork.ledger.documents import Amendment, Kept, Registered, as_file, check, read_json, seal
 from worldfork.ledger.looks import LOOKS, Look, as_lines, extend, read_looks
 from worldfork.ledger.provenance import changed_modules
 from worldfork.ledger.row import ForkRow
@@ -214,7 +214,7 @@ class StudyWriter(Study):
                 + "\nUse a new study folder, or say why with --amend REASON: the report will print it."
             )
         entry = Amendment(reason=reason, before=stored.digest, after=wanted.digest, changes=tuple(changes))
-        return wanted, [*amendments, entry.sealed()]
+        return wanted, [*amendments, seal(entry)]
 
     def _amendments_in_force(self, current: str) -> list[Amendment]:
         """Return the amendments that lead to the stored registration.
