@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from worldfork.api import Study as Study
     from worldfork.api import check as check
     from worldfork.api import power as power
-    from worldfork.api import replay as replay
     from worldfork.api import report as report
     from worldfork.api import run as run
     from worldfork.api import score as score
+    from worldfork.lab.tools.film import replay as replay
     from worldfork.lab.tools.pretraining import pretrain as pretrain
     from worldfork.ledger.verify import verify as verify
     from worldfork.recorder import Recorder as Recorder
@@ -48,9 +48,10 @@ _NAMES = {
     "plot": "worldfork.analysis.present.figures",
     "pretrain": "worldfork.lab.tools.pretraining",
     "read_table": "worldfork.analysis.read.table",
+    "replay": "worldfork.lab.tools.film",
     "testing": "worldfork.testing",
     "verify": "worldfork.ledger.verify",
-    **dict.fromkeys(("Study", "check", "power", "replay", "report", "run", "score"), "worldfork.api"),
+    **dict.fromkeys(("Study", "check", "power", "report", "run", "score"), "worldfork.api"),
 }
 __all__ = ["__version__", *_NAMES]
 

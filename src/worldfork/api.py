@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from worldfork.analysis.score.planning import Plan
     from worldfork.executors.base import Executor
     from worldfork.lab.closed_loop.stage import FitThresholds
-    from worldfork.lab.replay import Replay
     from worldfork.lab.tools.check import Check
     from worldfork.registry import Located
     from worldfork.triggers import Trigger
@@ -300,47 +299,6 @@ def power(
     if prices is not None:
         costs = {(plan.arm, plan.task): prices for plan in powers}
     return recommended(registered, powers, like=arms, costs=costs)
-
-
-@shows_progress
-def replay(
-    study: store.Study | Path | str,
-    cell: str,
-    *,
-    k: int,
-    episode: int = 1,
-    policy: str | None = None,
-    video: Path | str | None = None,
-    whole_block: bool | None = None,
-    progress: Progress | None = None,
-) -> "Replay":
-    """Run one matched episode again in both branches, from the ledger.
-
-    Args:
-        study: a study, or its folder.
-        cell: a cell's id, as the ledger and the page name it.
-        k: the decision point, from 1.
-        episode: which of its matched episodes, from 1.
-        policy: replay episode k of this policy's deployment instead, beside that of never.
-        video: also show it: an .mp4 or .gif file.
-        whole_block: rebuild the ledger's whole block, or run the pair alone; by default what the digits need.
-        progress: called with (what, done, total); by default bars in a terminal or notebook.
-
-    >>> import worldfork as wf
-    >>> wf.replay("runs/demo", "demo-cartpole-swingup-c0-away-s0", k=6, video="pair.gif")  # doctest: +SKIP
-    """
-    from worldfork.lab.tools.film import film_replay
-
-    return film_replay(
-        study if isinstance(study, store.Study) else store.Study(study),
-        cell,
-        k=k,
-        episode=episode,
-        policy=policy,
-        video=video,
-        whole_block=whole_block,
-        progress=progress or silent,
-    )
 
 
 def _outside_candidates(registration: Registration) -> "list[Located]":
