@@ -205,7 +205,7 @@ class Recorder:
         """Write recorder.json, or raise if there is another."""
         wanted = self._settings.model_dump(mode="json", by_alias=True)
         if not (self.path / SETTINGS).exists():
-            files.replace(files.confined(self.path / SETTINGS, within=self.path), as_file(wanted))
+            files.replace(self.path / SETTINGS, as_file(wanted))
             return
         stored = RecordedLedger(self.path).settings.model_dump(mode="json", by_alias=True)
         if changes := difference(stored, wanted):
@@ -216,7 +216,7 @@ class Recorder:
 
     def _catch_up(self) -> None:
         """Read the rows that another process added, and cut off a line that a kill tore. Needs the lock."""
-        path = files.confined(self.path / ROWS, within=self.path)
+        path = self.path / ROWS
         if (path.stat().st_size if path.exists() else 0) == self._size:
             return
         rows, torn = RecordedLedger(self.path).read()

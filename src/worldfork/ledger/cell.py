@@ -47,7 +47,6 @@ class ChainFolder(Generic[Row]):
     """A folder with a configuration, a stream, and rows that are chained to the configuration."""
 
     lines: ClassVar[str]  # name of the file of rows
-    depth: ClassVar[int]  # folders between the study's and this one
     configured: ClassVar[type[ChainRecord]]  # record of cell.json
     kind: type[Row]  # record of its rows
 
@@ -96,7 +95,6 @@ class ChainFolder(Generic[Row]):
         Rows made under another configuration are refused with the differences. They may go on under a registration
         that was amended since (`earlier`: the digests before), as long as nothing else changed.
         """
-        files.confined(self.path / "cell.json", within=self._study)
         wanted = dict(configuration)
         if not (self.path / "cell.json").exists():
             if self.has_rows():
@@ -116,11 +114,11 @@ class ChainFolder(Generic[Row]):
         """Carry the plan out; return a note if a torn line was cut off."""
         files.make_folders(self.path)
         if plan.torn:
-            files.cut_torn_line(self._place(self.lines))
+            files.cut_torn_line(self.path / self.lines)
         if plan.fresh:
             for name in STREAM:  # of another configuration, and no row points to them
                 (self.path / name).unlink(missing_ok=True)
-            files.replace(self._place("cell.json"), as_file(plan.configuration))
+            files.replace(self.path / "cell.json", as_file(plan.configuration))
         self._last = plan.rows[-1].digest if plan.rows else digest(plan.configuration)
         if not plan.torn:
             return None
@@ -137,7 +135,7 @@ class ChainFolder(Generic[Row]):
             sealed.append(seal(row, prev=last))
             last = sealed[-1].digest
         lines = b"".join(as_file(row.model_dump(mode="json", by_alias=True)) for row in sealed)
-        files.append(self._place(self.lines), lines)
+        files.append(self.path / self.lines, lines)
         self._last = last
         return sealed
 
@@ -147,13 +145,13 @@ class ChainFolder(Generic[Row]):
 
     def write_stream(self, stream: arrays.Columns, window: arrays.Columns) -> None:
         """Write the log and the window of a finished stream."""
-        arrays.write_parquet(self._place("stream.parquet"), stream)
-        arrays.write_npz(self._place("window.npz"), window)
+        arrays.write_parquet(self.path / "stream.parquet", stream)
+        arrays.write_npz(self.path / "window.npz", window)
 
     def share_stream(self, owner: "ChainFolder[Row]") -> None:
         """Take the stream of a cell that has the same one: by hard link, or by copy on disks without links."""
         for name in STREAM:
-            target = self._place(name)
+            target = self.path / name
             if not target.exists():
                 partial = target.with_name(f".{name}.partial")
                 partial.unlink(missing_ok=True)
@@ -196,19 +194,11 @@ class ChainFolder(Generic[Row]):
 
     def note(self, name: str, entry: Mapping[str, Any]) -> None:
         """Add a line to a file that no digest covers, such as timings.jsonl."""
-        files.append(self._place(name), as_file(dict(entry)))
+        files.append(self.path / name, as_file(dict(entry)))
 
     def write_execution(self, entry: Mapping[str, Any]) -> None:
         """Write host and time of the computation to execution.json, which no digest covers."""
-        files.replace(self._place("execution.json"), as_file(dict(entry)))
-
-    @property
-    def _study(self) -> Path:
-        return self.path.parents[self.depth]
-
-    def _place(self, name: str) -> Path:
-        """Return the path of a file of this cell to write; raise if it leads out of the study."""
-        return files.confined(self.path / name, within=self._study)
+        files.replace(self.path / "execution.json", as_file(dict(entry)))
 
     def _read_rows(self) -> tuple[list[Row], int]:
         """Return the whole rows, and the number of bytes of a line that was not finished."""
@@ -230,7 +220,6 @@ class CellFolder(ChainFolder[ForkRow]):
     """The folder of one cell of forks."""
 
     lines = "forks.jsonl"
-    depth = 1
     configured = CellRecord
     kind = ForkRow
 

@@ -167,7 +167,7 @@ class StudyWriter(Study):
     def keep(self, name: str, content: bytes | Path) -> None:
         """Write a file, or copy one, beside the cells (`checkpoints/walker-walk-0.json`), unless it is there."""
         assert self.begun, "`begin` comes before `keep`: a study that is refused writes nothing"
-        path = files.confined(self.path / name, within=self.path)
+        path = self.path / name
         if not path.exists():
             files.make_folders(path.parent)
             files.replace(path, content if isinstance(content, bytes) else content.read_bytes())
@@ -180,8 +180,7 @@ class StudyWriter(Study):
         assert self.begun, "`begin` comes before `record_looks`: a study that is refused writes nothing"
         recorded = self.looks()
         genesis = recorded[0].prev if recorded else self.registration_digest
-        path = files.confined(self.path / LOOKS, within=self.path)
-        _replace_if_other(path, as_lines(extend(recorded, looks, genesis=genesis)))
+        _replace_if_other(self.path / LOOKS, as_lines(extend(recorded, looks, genesis=genesis)))
 
     def _list(self, name: str) -> None:
         listed = {**self.kept().files, name: hashlib.sha256((self.path / name).read_bytes()).hexdigest()}
@@ -274,7 +273,6 @@ class StudyWriter(Study):
         others: list[CellFolder | DeploymentFolder] = [cell for cell in self.cells() if cell.id not in registered]
         others += [folder for folder in self.deployments() if (folder.policy, folder.id) not in followed]
         for cell in others:
-            files.confined(cell.path / "cell.json", within=self.path)
             if cell.has_rows():
                 raise WorldforkError(
                     f"{cell.id} has rows, and the registration no longer has that cell. Rows are never left out: "
@@ -309,21 +307,17 @@ def writing(
     created = files.make_folders(path)
     lock = path / ".lock"
     locked_before = lock.exists()
-    begun = False
+    study: StudyWriter | None = None
     try:
         with files.exclusive(lock):
             try:
                 study = StudyWriter(path, registration, authored=authored, reason=amend)
-                try:
-                    yield study
-                finally:
-                    begun = study.begun
+                yield study
             finally:
-                if not begun and not locked_before:
-                    with contextlib.suppress(OSError):
-                        lock.unlink()
+                if not locked_before and not (study and study.begun):
+                    lock.unlink(missing_ok=True)
     finally:
-        if not begun:
+        if not (study and study.begun):
             with contextlib.suppress(OSError):
                 for empty in reversed(created):
                     empty.rmdir()
