@@ -158,7 +158,17 @@ def _left_out_notes(
         notes.append(f"The windows of {plural(len(absent), 'cell')} are not here; their rows hold the digests.")
     unlogged = {cell.stream_owner() or cell.path for cell in whole if not cell.stream_files()[0].exists()}
     if STREAMS in left_out and unlogged:
-        notes.append(_streams_note([path.name for path in unlogged], answers))
+        are = "is" if len(unlogged) == 1 else "are"
+        note = f"{plural(len(unlogged), 'stream')} {are} not here; rows hold their digests. "
+        answered = {path.name for path in unlogged} & set(answers.streams if answers is not None else ())
+        if answers is None or not answered:
+            note += "The detectors that read them can not be scored from this copy."
+        else:
+            detectors = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
+            on = "them" if len(answered) == len(unlogged) else f"{len(answered)} of them"
+            note += f"What {detectors} answered on {on} is in {ANSWERS}, as the publisher's word: no row holds its "
+            note += "digest."
+        notes.append(note)
     for pattern, what in ((DEPLOYED_WINDOWS, "transitions"), (DEPLOYED_STREAMS, "logs")):
         if episodes and pattern in left_out and not segment_files(study.path, suffix=Path(pattern).suffix):
             notes.append(f"The {what} of the deployments are not here; their rows hold the digests.")
@@ -369,20 +379,6 @@ def _stored_answers(
     if answers is not None and STREAMS not in left_out:
         raise WorldforkError(f"{ANSWERS} is for copies that were published without streams, and this is none.")
     return answers
-
-
-def _streams_note(absent: Collection[str], answers: Answers | None) -> str:
-    """Return the note on streams that are not here, and on the answers in their place."""
-    answered_streams = set(absent) & set(answers.streams if answers is not None else ())
-    note = (
-        f"{plural(len(absent), 'stream')} {'is' if len(absent) == 1 else 'are'} not here; rows hold their digests. "
-    )
-    if answers is None or not answered_streams:
-        return f"{note}The detectors that read them can not be scored from this copy."
-    detectors = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
-    on = "them" if len(answered_streams) == len(absent) else f"{len(answered_streams)} of them"
-    answered = f"What {detectors} answered on {on} is in {ANSWERS}"
-    return f"{note}{answered}, as the publisher's word: no row holds its digest."
 
 
 def _shared_problems(cell: CellFolder, rows: Mapping[str, list[ForkRow]]) -> list[str]:
