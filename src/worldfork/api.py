@@ -99,17 +99,17 @@ def run(
     from worldfork.ledger.archive import locate
     from worldfork.triggers.feeding import build_candidates
 
-    registered = open_authored(registration)[0].registration
+    authored, root = open_authored(registration)
     begun = (locate(Path(folder)) / "registration.json").exists()  # its candidates were tried when it began
     if not begun:
-        candidates = _outside_candidates(registered)
+        candidates = _outside_candidates(authored.registration)
         for located in candidates:
             notify(f"This registration is scored with code that does not come with worldfork: {located}")
         build_candidates(candidates)
     study = run_study(
         registration,
         folder,
-        fit_thresholds=_threshold_fitter(registration),
+        fit_thresholds=_threshold_fitter(authored.registration, root),
         executor=executor,
         workers=workers,
         settings=settings,
@@ -313,10 +313,9 @@ def _outside_candidates(registration: Registration) -> "list[Located]":
     return locate_candidates(candidates, recorded=recorded_signals(registration))
 
 
-def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds | None":
+def _threshold_fitter(registration: Registration, root: Path) -> "FitThresholds | None":
     """Return the fit of thresholds for a registration whose policies need one: no package beyond the lab's."""
-    authored, root = open_authored(registration)
-    deployment = authored.registration.deployment
+    deployment = registration.deployment
     if deployment is None or not any(policy.needs_ledger for policy in deployment.policies.values()):
         return None
     from worldfork.analysis.score.thresholds import threshold_fitter

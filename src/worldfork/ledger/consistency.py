@@ -54,7 +54,9 @@ class Expected:
         for name, value in (("drift", row.level), ("clock", float(row.k))):
             if name in self.signals and row.signals.get(name, value) != value:
                 return f"the signal `{name}` is {row.signals[name]}, and should be {value}"
-        return _of_fork(row) if isinstance(row, ForkRow) else _of_episode(row)
+        if isinstance(row, ForkRow):
+            return _of_fork(row)
+        return None if DIGEST.fullmatch(row.state) else f"`state` is {row.state!r:.40}, which is no digest"
 
     def of_log(self, log: Columns) -> str | None:
         """Check a log against the registration."""
@@ -182,12 +184,6 @@ def _of_fork(row: ForkRow) -> str | None:
             )
         if getattr(row.unstable_episodes, branch) > len(returns):
             return f"`unstable_episodes` of {branch} are more than its {plural(len(returns), 'episode')}"
-    return None
-
-
-def _of_episode(row: DeploymentRow) -> str | None:
-    if not DIGEST.fullmatch(row.state):
-        return f"`state` is {row.state!r:.40}, which is no digest"
     return None
 
 
