@@ -256,25 +256,20 @@ def _whole(given: Any, expected: str) -> int:
 
 def _returns(given: Any, name: str) -> tuple[Number, ...]:
     """Return a number, or a list of them, as a tuple with None in place of those that are not finite."""
-    array = _array(given)
-    if array is None:
-        raise WorldforkError(
-            f"`{name}` is a return, or a list of one per episode; got {given!r:.60}. Give numbers (of a tensor "
-            "`.detach().cpu()`), and float('nan') for a branch that failed."
-        )
-    values = np.atleast_1d(array.astype(np.float64))
-    if values.ndim != 1 or not len(values):
-        raise WorldforkError(f"`{name}` is a return, or a list of one per episode; got an array {values.shape}.")
-    return finite(values)
-
-
-def _array(given: Any) -> np.ndarray | None:
-    """Return numbers of any library as an array; None for texts, truths, None and what is no number."""
+    expected = f"`{name}` is a return, or a list of one per episode"
     try:
         array = np.asarray(given)
     except (TypeError, ValueError, RuntimeError):  # the last of a tensor with gradient, or on a GPU
-        return None
-    return array if array.dtype.kind in "iuf" else None
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf":
+        raise WorldforkError(
+            f"{expected}; got {given!r:.60}. Give numbers (of a tensor `.detach().cpu()`), and float('nan') for a "
+            "branch that failed."
+        )
+    values = np.atleast_1d(array.astype(np.float64))
+    if values.ndim != 1 or not len(values):
+        raise WorldforkError(f"{expected}; got an array {values.shape}.")
+    return finite(values)
 
 
 def _signals(given: Any) -> dict[str, Number]:
