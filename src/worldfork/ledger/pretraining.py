@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AliasPath, Field
+from pydantic import Field
 
 from worldfork.ledger.documents import OpenRecord, check, read_json
 from worldfork.ledger.store import Study, StudyWriter
@@ -54,12 +54,24 @@ class RecipeTask(OpenRecord):
     floor: float | None = None
 
 
+class RecipeTasks(OpenRecord):
+    """The part of a recipe that is read here."""
+
+    tasks: dict[str, RecipeTask] = Field(default_factory=dict)
+
+
+class Returns(OpenRecord):
+    """Returns of a checkpoint in the clean world."""
+
+    mean: float | None = None
+
+
 class Manifest(OpenRecord):
     """The part of a checkpoint's manifest that is read here."""
 
     digest: str | None = None
-    clean_return: float | None = Field(default=None, validation_alias=AliasPath("returns", "mean"))
-    tasks: dict[str, RecipeTask] = Field(default={}, validation_alias=AliasPath("recipe", "tasks"))
+    returns: Returns = Returns()
+    recipe: RecipeTasks = RecipeTasks()
     recipe_digest: str | None = None
 
 
@@ -74,8 +86,8 @@ def read_seeds(study: Study) -> list[Seed]:
     """Return every seed of the recipes that the study's checkpoints came from, by task."""
     paths = sorted((study.path / "checkpoints").glob("*.json"))
     manifests = [check(read_json(path), Manifest, where=f"`{path}`") for path in paths]
-    forked = {manifest.digest: manifest.clean_return for manifest in manifests if manifest.digest}
-    floors = {manifest.recipe_digest: manifest.tasks for manifest in manifests}
+    forked = {manifest.digest: manifest.returns.mean for manifest in manifests if manifest.digest}
+    floors = {manifest.recipe_digest: manifest.recipe.tasks for manifest in manifests}
     order = study.registration.grid.tasks
     seeds = []
     for path in sorted((study.path / "pretraining").glob("*.json")):
