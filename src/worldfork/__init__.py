@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from worldfork import benchmark as benchmark
     from worldfork import testing as testing
     from worldfork.analysis.present import figures
+    from worldfork.analysis.read.table import read_table as read_table
     from worldfork.analysis.score import Rules as Rules
     from worldfork.analysis.score import Score as Score
     from worldfork.api import Study as Study
     from worldfork.api import check as check
     from worldfork.api import power as power
-    from worldfork.api import pretrain as pretrain
-    from worldfork.api import read_table as read_table
-    from worldfork.api import replay as replay
     from worldfork.api import report as report
     from worldfork.api import run as run
     from worldfork.api import score as score
-    from worldfork.api import verify as verify
+    from worldfork.lab.tools.film import replay as replay
+    from worldfork.lab.tools.pretraining import pretrain as pretrain
+    from worldfork.ledger.verify import verify as verify
     from worldfork.recorder import Recorder as Recorder
     from worldfork.registration import Registration as Registration
 
@@ -46,11 +46,12 @@ _NAMES = {
     "Score": "worldfork.analysis.score",
     "benchmark": "worldfork.benchmark",
     "plot": "worldfork.analysis.present.figures",
+    "pretrain": "worldfork.lab.tools.pretraining",
+    "read_table": "worldfork.analysis.read.table",
+    "replay": "worldfork.lab.tools.film",
     "testing": "worldfork.testing",
-    **dict.fromkeys(
-        ("Study", "check", "power", "pretrain", "read_table", "replay", "report", "run", "score", "verify"),
-        "worldfork.api",
-    ),
+    "verify": "worldfork.ledger.verify",
+    **dict.fromkeys(("Study", "check", "power", "report", "run", "score"), "worldfork.api"),
 }
 __all__ = ["__version__", *_NAMES]
 

@@ -1,9 +1,9 @@
-"""Public functions, one for each verb. Paths may be `str` or `Path`; results are records and frames."""
+"""Public functions for the verbs that join several rooms. Paths may be `str` or `Path`."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
@@ -15,20 +15,14 @@ if TYPE_CHECKING:
     import polars as pl
 
     from worldfork.analysis.present.page import Page
-    from worldfork.analysis.read import Frame, Source, Table
+    from worldfork.analysis.read import Source
     from worldfork.analysis.score import Score
     from worldfork.analysis.score.planning import Plan
     from worldfork.executors.base import Executor
-    from worldfork.lab.agents.pretraining.outcomes import Pretraining
     from worldfork.lab.closed_loop.stage import FitThresholds
-    from worldfork.lab.replay import Replay
     from worldfork.lab.tools.check import Check
-    from worldfork.ledger.verify import Verdict
     from worldfork.registry import Located
     from worldfork.triggers import Trigger
-
-
-AS_REGISTERED: Final = "as registered"
 
 
 class Study(store.Study):
@@ -105,17 +99,17 @@ def run(
     from worldfork.ledger.archive import locate
     from worldfork.triggers.feeding import build_candidates
 
-    registered = open_authored(registration)[0].registration
+    authored, root = open_authored(registration)
     begun = (locate(Path(folder)) / "registration.json").exists()  # its candidates were tried when it began
     if not begun:
-        candidates = _outside_candidates(registered)
+        candidates = _outside_candidates(authored.registration)
         for located in candidates:
             notify(f"This registration is scored with code that does not come with worldfork: {located}")
         build_candidates(candidates)
     study = run_study(
         registration,
         folder,
-        fit_thresholds=_threshold_fitter(registration),
+        fit_thresholds=_threshold_fitter(authored.registration, root),
         executor=executor,
         workers=workers,
         settings=settings,
@@ -140,9 +134,6 @@ def score(
     triggers: "Sequence[str | Trigger] | str | None" = None,
     seed: int = 0,
     permutations: int = 20_000,
-    divergence: float | Literal["as registered"] | None = "as registered",
-    rate: float | Literal["as registered"] = "as registered",
-    severity: Sequence[float] | Literal["as registered"] = "as registered",
     progress: Progress | None = None,
     **rules: Any,
 ) -> "Score":
@@ -160,11 +151,9 @@ def score(
         triggers: those to compare, such as ("residual", "my_module:Mine"); else as registered.
         seed: of every resampling.
         permutations: draws of each random control.
-        divergence: a fork diverged below this share of its cell's mean r_hold; None switches the rule off.
-        rate: of the running quantile.
-        severity: edges of r_hold / clean return between classes of severity.
         progress: called with (what, done, total); by default bars in a terminal or notebook.
-        rules: any other field of `wf.Rules`.
+        rules: other fields of `wf.Rules` that are not to be as registered, such as `update_cost=5.0`, or
+            `divergence=None`, which switches that rule off.
 
     >>> import polars as pl, worldfork as wf
     >>> seconds = {"checkpoint": [0, 1, 2], "k": [1, 1, 1], "r_hold": [9.0, 8.0, 9.5], "r_update": [7.0, 6.5, None]}
@@ -178,8 +167,6 @@ def score(
     from worldfork.analysis.score import Score, score_ledger
 
     Score.writer = summarise  # scoring knows no medium: the front door says how a score is written
-    given = {"divergence": divergence, "rate": rate, "severity": severity}
-    changes = {name: value for name, value in given.items() if not isinstance(value, str) or value != AS_REGISTERED}
     return score_ledger(
         source,
         arm=arm,
@@ -191,34 +178,8 @@ def score(
         seed=seed,
         permutations=permutations,
         progress=progress or silent,
-        **changes,
         **rules,
     )
-
-
-def read_table(
-    source: "str | Path | Frame",
-    *,
-    higher_is_better: bool = True,
-    failure_return: float | None = None,
-    columns: Mapping[str, str] | None = None,
-) -> "Table":
-    """Read a flat table of forks from any harness.
-
-    Args:
-        source: a .csv, .parquet or .jsonl file, or a data frame.
-        higher_is_better: False where it has costs.
-        failure_return: what a missing return counts as.
-        columns: names in the table -> names that worldfork reads.
-
-    >>> import polars as pl, worldfork as wf
-    >>> rows = {"seed": [0, 1], "k": [1, 1], "r_update": [3.0, 2.0], "r_hold": [2.0, 2.5]}
-    >>> len(wf.read_table(pl.DataFrame(rows), columns={"seed": "checkpoint"}))
-    2
-    """
-    from worldfork.analysis.read import read_table as read
-
-    return read(source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns)
 
 
 @shows_progress
@@ -340,104 +301,6 @@ def power(
     return recommended(registered, powers, like=arms, costs=costs)
 
 
-@shows_progress
-def verify(study: store.Study | Path | str, *, progress: Progress | None = None) -> "Verdict":
-    """Check every chain, digest and pair of a study.
-
-    Args:
-        study: a study, its folder, or its file NAME.tar.xz.
-        progress: called with (what, done, total); by default bars in a terminal or notebook.
-
-    >>> import worldfork as wf
-    >>> wf.verify("results/demo").problems
-    ()
-    """
-    from worldfork.ledger.verify import verify as verify_study
-
-    folder = study.path if isinstance(study, store.Study) else study
-    show = progress or silent
-    return verify_study(folder, progress=lambda done, total: show("cells", done, total))
-
-
-@shows_progress
-def pretrain(
-    recipe: Path | str,
-    folder: Path | str,
-    *,
-    executor: "Executor | str" = "local",
-    workers: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-    notify: Notify = log,
-) -> "Pretraining":
-    """Train checkpoints by a recipe, or carry on where an earlier call stopped.
-
-    Args:
-        recipe: a file, or the name of a recipe that comes with worldfork.
-        folder: where checkpoints, their manifests and the training state go.
-        executor: where groups of seeds (`seeds_per_group` of the recipe) are trained; as in `run`.
-        workers: processes that train a group each.
-        settings: further settings of a named executor.
-        progress: called with (what, done, total); by default bars in a terminal or notebook.
-        notify: called with a sentence worth knowing; by default the log `worldfork`, at INFO.
-
-    >>> import worldfork as wf
-    >>> wf.pretrain("pretrain-demo", "runs/checkpoints")  # doctest: +SKIP
-    """
-    from worldfork.lab.tools.pretraining import pretrain as train
-
-    return train(
-        recipe,
-        folder,
-        executor=executor,
-        workers=workers,
-        settings=settings,
-        progress=progress or silent,
-        notify=notify,
-    )
-
-
-@shows_progress
-def replay(
-    study: store.Study | Path | str,
-    cell: str,
-    *,
-    k: int,
-    episode: int = 1,
-    policy: str | None = None,
-    video: Path | str | None = None,
-    whole_block: bool | None = None,
-    progress: Progress | None = None,
-) -> "Replay":
-    """Run one matched episode again in both branches, from the ledger.
-
-    Args:
-        study: a study, or its folder.
-        cell: a cell's id, as the ledger and the page name it.
-        k: the decision point, from 1.
-        episode: which of its matched episodes, from 1.
-        policy: replay episode k of this policy's deployment instead, beside that of never.
-        video: also show it: an .mp4 or .gif file.
-        whole_block: rebuild the ledger's whole block, or run the pair alone; by default what the digits need.
-        progress: called with (what, done, total); by default bars in a terminal or notebook.
-
-    >>> import worldfork as wf
-    >>> wf.replay("runs/demo", "demo-cartpole-swingup-c0-away-s0", k=6, video="pair.gif")  # doctest: +SKIP
-    """
-    from worldfork.lab.tools.film import film_replay
-
-    return film_replay(
-        study if isinstance(study, store.Study) else store.Study(study),
-        cell,
-        k=k,
-        episode=episode,
-        policy=policy,
-        video=video,
-        whole_block=whole_block,
-        progress=progress or silent,
-    )
-
-
 def _outside_candidates(registration: Registration) -> "list[Located]":
     """Return the registered candidates that do not come with worldfork; refuse an unknown one."""
     from worldfork.ledger.closed_loop import recorded_signals
@@ -450,10 +313,9 @@ def _outside_candidates(registration: Registration) -> "list[Located]":
     return locate_candidates(candidates, recorded=recorded_signals(registration))
 
 
-def _threshold_fitter(registration: Registration | Path | str) -> "FitThresholds | None":
+def _threshold_fitter(registration: Registration, root: Path) -> "FitThresholds | None":
     """Return the fit of thresholds for a registration whose policies need one: no package beyond the lab's."""
-    authored, root = open_authored(registration)
-    deployment = authored.registration.deployment
+    deployment = registration.deployment
     if deployment is None or not any(policy.needs_ledger for policy in deployment.policies.values()):
         return None
     from worldfork.analysis.score.thresholds import threshold_fitter

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
-from worldfork.ledger.documents import as_file
+from worldfork.ledger.documents import as_file, seal
 from worldfork.ledger.recorded import (
     ROWS,
     SETTINGS,
@@ -22,7 +22,7 @@ from worldfork.ledger.recorded import (
     RecorderSettings,
     is_recorded,
 )
-from worldfork.ledger.row import Number, finite, gain, mean, seal
+from worldfork.ledger.row import Number, finite, gain, mean
 from worldfork.progress import Notify, log
 from worldfork.registration import difference
 from worldfork.validation import explain
@@ -205,7 +205,7 @@ class Recorder:
         """Write recorder.json, or raise if there is another."""
         wanted = self._settings.model_dump(mode="json", by_alias=True)
         if not (self.path / SETTINGS).exists():
-            files.replace(files.confined(self.path / SETTINGS, within=self.path), as_file(wanted))
+            files.replace(self.path / SETTINGS, as_file(wanted))
             return
         stored = RecordedLedger(self.path).settings.model_dump(mode="json", by_alias=True)
         if changes := difference(stored, wanted):
@@ -216,7 +216,7 @@ class Recorder:
 
     def _catch_up(self) -> None:
         """Read the rows that another process added, and cut off a line that a kill tore. Needs the lock."""
-        path = files.confined(self.path / ROWS, within=self.path)
+        path = self.path / ROWS
         if (path.stat().st_size if path.exists() else 0) == self._size:
             return
         rows, torn = RecordedLedger(self.path).read()
@@ -256,25 +256,20 @@ def _whole(given: Any, expected: str) -> int:
 
 def _returns(given: Any, name: str) -> tuple[Number, ...]:
     """Return a number, or a list of them, as a tuple with None in place of those that are not finite."""
-    array = _array(given)
-    if array is None:
-        raise WorldforkError(
-            f"`{name}` is a return, or a list of one per episode; got {given!r:.60}. Give numbers (of a tensor "
-            "`.detach().cpu()`), and float('nan') for a branch that failed."
-        )
-    values = np.atleast_1d(array.astype(np.float64))
-    if values.ndim != 1 or not len(values):
-        raise WorldforkError(f"`{name}` is a return, or a list of one per episode; got an array {values.shape}.")
-    return finite(values)
-
-
-def _array(given: Any) -> np.ndarray | None:
-    """Return numbers of any library as an array; None for texts, truths, None and what is no number."""
+    expected = f"`{name}` is a return, or a list of one per episode"
     try:
         array = np.asarray(given)
     except (TypeError, ValueError, RuntimeError):  # the last of a tensor with gradient, or on a GPU
-        return None
-    return array if array.dtype.kind in "iuf" else None
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf":
+        raise WorldforkError(
+            f"{expected}; got {given!r:.60}. Give numbers (of a tensor `.detach().cpu()`), and float('nan') for a "
+            "branch that failed."
+        )
+    values = np.atleast_1d(array.astype(np.float64))
+    if values.ndim != 1 or not len(values):
+        raise WorldforkError(f"{expected}; got an array {values.shape}.")
+    return finite(values)
 
 
 def _signals(given: Any) -> dict[str, Number]:

@@ -115,7 +115,18 @@ def test_the_verb_writes_a_video_that_plays(
 def test_an_evaluation_can_be_watched(tmp_path: Path) -> None:
     need_renderer()
     path = tmp_path / "first.gif"
-    search = ["--candidates", "16", "--horizon", "1", "--iterations", "1", "--episodes", "2", "--threads", "1"]
+    search = [
+        "--set",
+        "candidates=16",
+        "--set",
+        "horizon=1",
+        "--set",
+        "iterations=1",
+        "--episodes",
+        "2",
+        "--threads",
+        "1",
+    ]
     names = [str(BUNDLED / f"cartpole-swingup-{index}.safetensors") for index in (0, 1)]
     done = run("-m", "worldfork.cli.main", "evaluate", *names, *search, "--json", "--video", str(path))
     assert done.returncode == 0, done.stderr

@@ -153,42 +153,10 @@ def test_two_drivers_compute_at_once(make: Any, address: str, tmp_path: Path) ->
         assert another.wait(PATIENCE) == 0
 
 
-def test_an_object_that_is_lost_is_put_again(make: Any, tmp_path: Path) -> None:
-    import ray
-
+def test_a_worker_fetches_the_files_that_its_task_names(make: Any, tmp_path: Path) -> None:
     path = tmp_path / "blob.bin"
     path.write_bytes(b"x" * 1_000_000)
-    blob = blob_of(path)
-    executor = make(workers=1)
-    assert dict(executor.map(length_of, [Reads(blob)])) == {0: 1_000_000}
-    owner = ray.remote(Owner).options(num_cpus=0).remote()
-    (reference,) = ray.get(owner.put.remote(path.read_bytes()))
-    ray.kill(owner)  # an object is lost with whoever put it
-    with pytest.raises(ray.exceptions.RayActorError):
-        ray.get(owner.put.remote(b""))
-
-    def lost() -> bool:  # the store hears of the owner's end later than we do, on a busy machine much later
-        try:
-            ray.get(reference, timeout=0.1)
-        except ray.exceptions.ObjectLostError:
-            return True
-        except ray.exceptions.GetTimeoutError:
-            return False
-        return False
-
-    until(lost, lambda: "an object that is lost with its owner")
-    executor._cluster.objects.kept[blob.name] = reference
-    assert dict(executor.map(length_of, [Reads(blob)])) == {0: 1_000_000}
-    assert executor._cluster.misses.total() == 1
-
-
-class Owner:
-    """Somebody who puts an object, and dies."""
-
-    def put(self, content: bytes) -> list[Any]:
-        import ray
-
-        return [ray.put(content)]
+    assert dict(make(workers=1).map(length_of, [Reads(blob_of(path))])) == {0: 1_000_000}
 
 
 class Reads:

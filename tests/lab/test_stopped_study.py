@@ -14,7 +14,7 @@ from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.forks.tasks import Describe
 from worldfork.lab.run import run
 from worldfork.ledger import looks, store
-from worldfork.ledger.documents import as_file
+from worldfork.ledger.documents import as_file, seal
 from worldfork.ledger.looks import Look, follow
 from worldfork.ledger.publish import publish
 from worldfork.ledger.store import Study
@@ -63,7 +63,7 @@ def rewritten(study: Path, change: Callable[[list[dict[str, Any]]], list[dict[st
     lines = change(lines)
     previous, chain = lines[0]["prev"], b""
     for line in lines:
-        look = Look.model_validate_json(json.dumps(line)).chained(previous)
+        look = seal(Look.model_validate_json(json.dumps(line)), prev=previous)
         previous = look.digest
         chain += as_file(look.model_dump(mode="json", by_alias=True))
     path.write_bytes(chain)

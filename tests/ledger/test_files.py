@@ -153,14 +153,23 @@ def test_a_folder_that_leads_elsewhere_is_named(tmp_path: Path) -> None:
     study.mkdir()
     (tmp_path / "elsewhere").mkdir()
     (study / "cells").symlink_to(tmp_path / "elsewhere")
-    for place in ("cells/c/forks.jsonl", "cells/forks.jsonl"):
-        with pytest.raises(WorldforkError, match=r"is a link that leads out of `.*study`, to `.*elsewhere"):
-            files.confined(study / place, within=study)
+    with pytest.raises(WorldforkError, match=r"cells` is a link that leads out of `.*study`, to `.*elsewhere"):
+        files.refuse_what_is_not_plain(study)
+    (study / "cells").unlink()
     (study / "inner").mkdir()
     (study / "alias").symlink_to(study / "inner")
-    assert files.confined(study / "alias" / "x", within=study) == study / "alias" / "x"
+    files.refuse_what_is_not_plain(study)
     (tmp_path / "link").symlink_to(study)  # the study itself may be reached by any way
-    assert files.confined(tmp_path / "link" / "inner" / "x", within=tmp_path / "link")
+    files.refuse_what_is_not_plain(tmp_path / "link")
+
+
+def test_a_folder_whose_record_leads_nowhere_is_not_written_to(tmp_path: Path) -> None:
+    """The link is no file yet, and would be one as soon as something is written through it."""
+    study = tmp_path / "study"
+    study.mkdir()
+    (study / "registration.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(WorldforkError, match=r"registration\.json` is a link that leads out of"):
+        files.refuse_other_folders(study, kind="study", record="registration.json", begun=set())
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from tiny import (
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
-from worldfork.ledger.row import ForkRow, finite, mean, read_row, seal
+from worldfork.ledger.documents import seal
+from worldfork.ledger.row import ForkRow, finite, mean, read_row
 from worldfork.ledger.store import Study, writing
 from worldfork.ledger.verify import verify
 from worldfork.registration import canonical, cells, digest, parse
@@ -479,9 +480,9 @@ def test_a_mean_over_a_missing_return_is_missing() -> None:
 def test_a_cell_alone_can_be_carried_on_with(tmp_path: Path) -> None:
     study = write(tmp_path / "study", rows=1)
     cell = Study(study.path).cell(CELL)
-    rows, note = cell.begin(cell.configuration)
-    assert (len(rows), note) == (1, None)
+    plan = cell.plan(cell.configuration)
+    assert (len(plan.rows), cell.open(plan)) == (1, None)
     cell.append([fork(2)])
     with pytest.raises(WorldforkError, match=r'source: "[0-9a-f]{64}" -> "other"'):
-        cell.begin(configuration(parse(AUTHORED), cells(parse(AUTHORED))[0], source="other"))
+        cell.plan(configuration(parse(AUTHORED), cells(parse(AUTHORED))[0], source="other"))
     assert len(cell.rows()) == 2

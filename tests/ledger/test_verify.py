@@ -119,7 +119,7 @@ def test_a_lost_doubled_moved_or_torn_row_is_found(tmp_path: Path, change: Any, 
 
 
 def test_a_row_that_was_chained_in_another_spelling_is_found(tmp_path: Path) -> None:
-    """Its digest covers its bytes, so it can be read; it is not as worldfork writes it."""
+    """Its digest covers its bytes, and it is not as worldfork writes it."""
     write(tmp_path / "study")
     path = tmp_path / "study" / "cells" / CELL / "forks.jsonl"
     *earlier, last = path.read_text().splitlines()
@@ -130,7 +130,6 @@ def test_a_row_that_was_chained_in_another_spelling_is_found(tmp_path: Path) -> 
     before, prev, after = spelled.partition('"draws":')
     forged = f'{before}"digest":"{written}",{prev}{after}'
     path.write_text("".join(line + "\n" for line in (*earlier, forged)))
-    assert len(Study(tmp_path / "study").cell(CELL).rows()) == len(earlier) + 1
     assert "canonical form" in findings(tmp_path / "study")
 
 

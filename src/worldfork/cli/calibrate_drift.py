@@ -40,15 +40,10 @@ def calibrate_drift(
 
 
 def _show(record: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{record['task']}: frozen return against {record['parameter']} (x nominal)")
-    for column in ("scale", "mean", "of clean", *(f"checkpoint {n}" for n in range(len(record["returns"][0])))):
-        table.add_column(column, justify="right")
+    columns = ("scale", "mean", "of clean", *(f"checkpoint {n}" for n in range(len(record["returns"][0]))))
+    rows = []
     for scale, mean, each in zip(record["grid"], record["mean"], record["returns"], strict=True):
-        mark = "  <-" if scale == record["scale"] else ""
-        share = f"{mean / record['mean'][0]:.2f}"
-        table.add_row(f"{scale:g}", f"{mean:.1f}", share + mark, *(f"{value:.0f}" for value in each))
-    Console().print(table)
+        share = f"{mean / record['mean'][0]:.2f}" + ("  <-" if scale == record["scale"] else "")
+        rows.append((f"{scale:g}", f"{mean:.1f}", share, *(f"{value:.0f}" for value in each)))
+    options.print_table(f"{record['task']}: frozen return against {record['parameter']} (x nominal)", columns, rows)
     typer.echo(f"Registered scale for {record['task']}: drift_scale = {record['scale']:g}")

@@ -118,28 +118,24 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:,.0f} minutes" if seconds < 5400 else f"{seconds / 3600:,.1f} hours"
 
 
-def _deployments(registration: "Registration", arm: str) -> int:
-    return len(registration.grid.directions) * len(registration.arm(arm).stream_seeds)
+def _size(split: "Split") -> str:
+    return (
+        f"{plural(int(split.checkpoints), 'checkpoint')} x {plural(int(split.forks), 'fork')} x "
+        f"{plural(int(split.draws), 'draw')} x {plural(int(split.episodes), 'episode')}"
+    )
 
 
 def _design_words(found: "Recommendation", *, deployments: int) -> list[str]:
     """Return what the registered design costs, and which one is as good for less."""
-
-    def size(split: "Split") -> str:
-        return (
-            f"{plural(int(split.checkpoints), 'checkpoint')} x {plural(int(split.forks), 'fork')} x "
-            f"{plural(int(split.draws), 'draw')} x {plural(int(split.episodes), 'episode')}"
-        )
-
     cost, points = found.cost, max(1, round(found.best_forks / deployments))
     saved = f"{found.wasted:.0%} of the registered price buys nothing" if found.wasted else "nothing is wasted"
     return [
         f"a checkpoint costs {cost.checkpoint:.3g} to train, the stream of a fork {cost.stream:.2g}, an update "
-        f"{cost.draw:.2g}, an episode {cost.episode:.2g}. Registered, {size(found.registered)}: an interval "
+        f"{cost.draw:.2g}, an episode {cost.episode:.2g}. Registered, {_size(found.registered)}: an interval "
         f"{found.width:.3g} wide for {found.price:,.0f}.",
         f"about {found.best_forks:.0f} forks a checkpoint are best ({plural(points, 'decision point')} in each of "
-        f"{plural(deployments, 'deployment')}); as narrow for {found.price_cheapest:,.0f}: {size(found.cheapest)}. "
-        f"{saved}.",
+        f"{plural(deployments, 'deployment')}); as narrow for {found.price_cheapest:,.0f}: "
+        f"{_size(found.cheapest)}. {saved}.",
     ]
 
 
@@ -216,14 +212,11 @@ def _show(checked: "Check", power: "list[Plan]", *, given: str, list_cells: bool
                 f"{plural(planned.resolves, 'checkpoint')}{looking}."
             )
         if planned.recommended is not None:
-            for words in _design_words(planned.recommended, deployments=_deployments(registered, planned.arm)):
+            deployments = len(registered.grid.directions) * len(registered.arm(planned.arm).stream_seeds)
+            for words in _design_words(planned.recommended, deployments=deployments):
                 typer.echo(f"design {planned.arm}, {planned.task}: {words}")
         for split, effect in planned.splits:
-            typer.echo(
-                f"spend {planned.arm}, {planned.task}: {plural(int(split.checkpoints), 'checkpoint')} x "
-                f"{plural(int(split.forks), 'fork')} x {plural(int(split.draws), 'draw')} x "
-                f"{plural(int(split.episodes), 'episode')} detect {effect:.3g} for as much."
-            )
+            typer.echo(f"spend {planned.arm}, {planned.task}: {_size(split)} detect {effect:.3g} for as much.")
     if not power:
         if like is None:
             why = "Give an earlier ledger with --like, or register a guess: [guess.TASK]."

@@ -18,12 +18,9 @@ def evaluate(
     level: float = typer.Option(0.0, min=0.0, max=1.0, help="Drift level: 0 is clean physics, 1 the full scale."),
     scale: float | None = typer.Option(None, min=0.0, help="What level 1 multiplies the drifting parameter by."),
     episodes: int = typer.Option(20, min=1, help="Episodes per checkpoint."),
-    candidates: int | None = typer.Option(
-        None, min=2, help="The planner's candidates, if not the checkpoint's own."
+    setting: list[str] = typer.Option(
+        [], "--set", help="NAME=VALUE: a setting of the planner, such as iterations=2. Repeat it for several."
     ),
-    horizon: int | None = typer.Option(None, min=1, help="Its horizon."),
-    iterations: int | None = typer.Option(None, min=1, help="Its iterations."),
-    setting: list[str] = typer.Option([], "--set", help="Any other of its settings, such as temperature=2.0."),
     precision: options.Precision = "tf32",
     threads: options.Threads = None,
     video: Path | None = typer.Option(None, help="Also show the first checkpoint's first episode: .mp4 or .gif."),
@@ -44,8 +41,7 @@ def evaluate(
             f"--level {level:g} is a share of a drift whose end is not given: add --scale, what level 1 multiplies "
             "the drifting parameter by, such as --scale 1.75."
         )
-    given = {"candidates": candidates, "horizon": horizon, "iterations": iterations}
-    planner = {name: value for name, value in given.items() if value is not None} | options.settings_of(setting)
+    planner = options.settings_of(setting)
     scale = 1.0 if scale is None else scale
     loaded = load_agent(checkpoints, precision=precision, scale=scale, threads=threads, planner=planner)
     task = loaded.environment.name
@@ -89,13 +85,9 @@ def _returns(loaded: "LoadedAgent", *, level: float, episodes: int, video: Path 
 
 
 def _show(title: str, names: list[str], returns: Any) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{title}: returns of {plural(returns.shape[1], 'episode')}")
-    for column in ("checkpoint", "mean", "sd", "min", "max"):
-        table.add_column(column, justify="left" if column == "checkpoint" else "right")
+    rows = []
     for name, row in zip(names, returns, strict=True):
         spread = f"{row.std(ddof=1):.1f}" if len(row) > 1 else "-"
-        table.add_row(name, f"{row.mean():.1f}", spread, f"{row.min():.1f}", f"{row.max():.1f}")
-    Console().print(table)
+        rows.append((name, f"{row.mean():.1f}", spread, f"{row.min():.1f}", f"{row.max():.1f}"))
+    columns = ("checkpoint", "mean", "sd", "min", "max")
+    options.print_table(f"{title}: returns of {plural(returns.shape[1], 'episode')}", columns, rows)

@@ -136,8 +136,9 @@ def _publish(study: Path, target: Path, *, streams: bool) -> int:
     from worldfork.ledger.publish import publish
     from worldfork.ledger.store import Study
     from worldfork.ledger.verify import verify
+    from worldfork.progress import silent
 
-    if problems := verify(study).problems:
+    if problems := verify(study, progress=silent).problems:
         raise WorldforkError(f"`{study}` is not what was written: {problems[0]} Run `worldfork verify {study}`.")
     opened, answers = Study(study), None
     if not streams:

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ SIGNALS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTER
 
 
 @contextlib.contextmanager
-def interruptible(message: str | Callable[[], str]) -> Iterator[Callable[[], None]]:
+def interruptible(message: str) -> Iterator[Callable[[], None]]:
     """Yield a check to call now and then; at Ctrl-C or SIGTERM print `message` and leave with 130 or 143.
 
     Python loses an interrupt that strikes while an object is being finalised: the check raises it again. And it
@@ -43,8 +44,7 @@ def interruptible(message: str | Callable[[], str]) -> Iterator[Callable[[], Non
         number = signal.Signals((received or [signal.SIGINT])[0])
         for also in before:
             signal.signal(also, signal.SIG_IGN)  # it is leaving already
-        sentence = message if isinstance(message, str) else message()
-        print(f"worldfork: {SIGNALS[number]}; {sentence}", file=sys.stderr)
+        print(f"worldfork: {SIGNALS[number]}; {message}", file=sys.stderr)
         util._run_finalizers(0)  # type: ignore[attr-defined]  # ends the worker processes
         sys.stdout.flush()
         sys.stderr.flush()
@@ -55,8 +55,12 @@ def interruptible(message: str | Callable[[], str]) -> Iterator[Callable[[], Non
 
 
 @contextlib.contextmanager
-def interruptible_bars(message: str | Callable[[], str], *, quiet: bool) -> Iterator[Progress]:
-    """Yield a callback that draws bars and can be interrupted; print what executors log on standard error."""
+def interruptible_bars(kept: str, *, quiet: bool) -> Iterator[Progress]:
+    """Yield a callback that draws bars and can be interrupted; print what executors log on standard error.
+
+    An interrupt says what is `kept`, and that the command which was typed carries on.
+    """
+    message = f"{kept} is kept. To carry on: {shlex.join(['worldfork', *sys.argv[1:]])}"
     handler = logging.StreamHandler()
     logger = logging.getLogger("worldfork.executors")
     level = logger.level

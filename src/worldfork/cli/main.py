@@ -59,7 +59,6 @@ LAB = {"av", "dm_control", "jax", "mujoco", "optax", "safetensors"}
 
 app = typer.Typer(
     name="worldfork",
-    help="Was this model update worth it? Fork a deployment into matched UPDATE and HOLD continuations.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

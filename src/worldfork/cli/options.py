@@ -1,7 +1,8 @@
 """Options that several verbs have, so that they are spelled and mean the same everywhere."""
 
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,9 +69,25 @@ Seed = Annotated[int, typer.Option(min=0, help="Of every resampling.")]
 Permutations = Annotated[int, typer.Option(min=1, help="Draws of each random control.")]
 
 
+print_note = functools.partial(typer.echo, err=True)  # a sentence that is no part of the output
+
+
 def print_json(record: dict[str, Any]) -> None:
     """Print a record as one line of JSON; a path as its text."""
     print(json.dumps(record, default=lambda value: str(value) if isinstance(value, Path) else value.item()))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "") -> None:
+    """Print a table whose first column names the rows."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, caption=caption)
+    for column in columns:
+        table.add_column(column, justify="left" if column == columns[0] else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
 
 
 def columns_of(pairs: str | None) -> dict[str, str] | None:
@@ -97,8 +114,6 @@ def settings_of(given: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def executor_as_typed(executor: str, workers: int | None, address: str | None, setting: Sequence[str]) -> str:
-    """Return the options that choose an executor as they were typed, for a message."""
-    typed = [("--executor", executor if executor != "local" else None), ("--workers", workers)]
-    typed += [("--address", address), *(("--set", entry) for entry in setting)]
-    return "".join(f" {name} {value}" for name, value in typed if value is not None)
+def executor_settings(given: Sequence[str], address: str | None) -> dict[str, Any]:
+    """Return the settings of an executor from --set and --address."""
+    return settings_of(given) | ({} if address is None else {"address": address})

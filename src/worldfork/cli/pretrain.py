@@ -1,7 +1,7 @@
 """`worldfork pretrain`: a recipe in, checkpoints with manifests out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -37,47 +37,35 @@ def pretrain(
     from worldfork.lab.tools import pretraining
     from worldfork.progress import ignore
 
-    again = f"worldfork pretrain {recipe} -o {output}"
-    again += options.executor_as_typed(executor, workers, address, setting)
     quiet = quiet or as_json
-    with interruptible_bars(f"what was saved is kept. To carry on: {again}", quiet=quiet) as progress:
+    with interruptible_bars("what was saved", quiet=quiet) as progress:
         done = pretraining.pretrain(
             recipe,
             output,
             executor=executor,
             workers=workers,
-            settings=options.settings_of(setting) | ({} if address is None else {"address": address}),
+            settings=options.executor_settings(setting, address),
             save_every=save_every,
             threads=threads,
             progress=progress,
-            notify=ignore if quiet else lambda sentence: typer.echo(sentence, err=True),
+            notify=ignore if quiet else options.print_note,
         )
     if as_json:
-        options.print_json({"schema": "worldfork.pretrain/1", "folder": output, **_record(done)})
+        seeds = [vars(seed) for seed in done.seeds]
+        seconds = {"training_seconds": done.training_seconds, "evaluation_seconds": done.evaluation_seconds}
+        kept = {"checkpoints": [str(path) for path in done.checkpoints], **seconds, "seeds": seeds}
+        options.print_json({"schema": "worldfork.pretrain/1", "folder": output, **kept})
     else:
         _show(done)
 
 
-def _record(done: "Pretraining") -> dict[str, Any]:
-    return {
-        "checkpoints": [str(path) for path in done.checkpoints],
-        "training_seconds": done.training_seconds,
-        "evaluation_seconds": done.evaluation_seconds,
-        "seeds": [vars(seed) for seed in done.seeds],
-    }
-
-
 def _show(done: "Pretraining") -> None:
     """Print a table with every seed, its returns and its checkpoint."""
-    from rich.console import Console
-    from rich.table import Table
-
     spent = f"{done.training_seconds:.0f} s of training, {done.evaluation_seconds:.0f} s of gate and report"
-    table = Table(title="Clean returns, planner only", caption=spent)
-    for column in ("task", "seed", "gate", "reported", "checkpoint"):
-        table.add_column(column, justify="left" if column == "task" else "right")
+    rows = []
     for seed in done.seeds:
         fate = "rejected or spare" if seed.index is None else f"{seed.task}-{seed.index}"
         mean = sum(seed.returns) / len(seed.returns)
-        table.add_row(seed.task, str(seed.seed), f"{seed.gate:.1f}", f"{mean:.1f}", fate)
-    Console().print(table)
+        rows.append((seed.task, str(seed.seed), f"{seed.gate:.1f}", f"{mean:.1f}", fate))
+    columns = ("task", "seed", "gate", "reported", "checkpoint")
+    options.print_table("Clean returns, planner only", columns, rows, caption=spent)

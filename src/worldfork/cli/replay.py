@@ -88,7 +88,7 @@ def _notable(study: Path, folder: Path | None) -> list[tuple[str, str, int, int,
 
     opened = Study(study)
     refuse_copies(opened)
-    target = folder or files.confined(opened.path / "report", within=opened.path)
+    target = folder or opened.path / "report"
     pairs = notable_pairs(opened)
     files.make_folders(target)
     return [

@@ -92,7 +92,7 @@ def report(
         target = output / "index.html" if _is_folder(output) else output
         # A terminal has bars; a file or a pipe gets a line for each page.
         lines = not (quiet or as_json or sys.stderr.isatty())
-        write_index(ledgers, target, scored, notify=_print_to_stderr if lines else ignore)
+        write_index(ledgers, target, scored, notify=options.print_note if lines else ignore)
         paths = [target, *(target.with_name(f"{page_name(each)}.html") for each in ledgers)]
         text = f"{target}: {len(ledgers)} ledgers, and a page each. Open it in a browser."
     else:
@@ -108,10 +108,6 @@ def report(
         options.print_json({"schema": "worldfork.report/1", "ledgers": [*map(str, ledgers)], "written": written})
     else:
         typer.echo(text)
-
-
-def _print_to_stderr(sentence: str) -> None:
-    typer.echo(sentence, err=True)
 
 
 def _is_folder(path: Path) -> bool:

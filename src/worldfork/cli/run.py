@@ -1,6 +1,5 @@
 """`worldfork run`: a registration in, a ledger out."""
 
-import shlex
 from pathlib import Path
 
 import typer
@@ -35,40 +34,18 @@ def run(
     import worldfork as wf
     from worldfork.cli.interruptible import interruptible_bars
 
-    again = f"worldfork run {registration} -o {output}" + "".join(f" --task {name}" for name in task)
-    again += options.executor_as_typed(executor, workers, address, setting)
-    again += "" if amend is None else f" --amend {shlex.quote(amend)}"
-    flags = {"--no-probe": no_probe, "--json": as_json, "--quiet": quiet}
-    again += "".join(f" {name}" for name, given in flags.items() if given)
-    counted: dict[str, tuple[int, int]] = {}
-
-    def interrupted() -> str:
-        if counted and not task:  # rows of other tasks may be there
-            # A signal may come between a row and its count.
-            rows = sum(path.read_bytes().count(b"\n") for path in output.glob("cells/*/forks.jsonl"))
-            counts = counted | ({"forks": (rows, counted["forks"][1])} if "forks" in counted else {})
-            kept = " and ".join(f"{done:,} of {total:,} {what}" for what, (done, total) in counts.items()) + " are"
-        else:
-            kept = "every finished row is"
-        return f"{kept} kept. To carry on: {again}"
-
-    with interruptible_bars(interrupted, quiet=quiet or as_json) as draw:
-
-        def progress(what: str, done: int, total: int) -> None:
-            counted[what] = done, total
-            draw(what, done, total)
-
+    with interruptible_bars("every finished row", quiet=quiet or as_json) as progress:
         wf.run(
             registration,
             output,
             executor=executor,
             workers=workers,
-            settings=options.settings_of(setting) | ({} if address is None else {"address": address}),
+            settings=options.executor_settings(setting, address),
             amend=amend,
             tasks=task or None,
             probe=not no_probe,
             progress=progress,
-            notify=lambda line: typer.echo(line, err=True),
+            notify=options.print_note,
         )
     verdict = wf.verify(output)
     if as_json:

@@ -81,11 +81,10 @@ def score(
         raise WorldforkError("--divergence sets the rule's fraction, --no-divergence switches it off: choose one.")
     tables.choose([], only)  # an unknown name is refused before the ledger is read
     refused = _verdicts(fail_on)
-    changes: dict[str, Any] = {"seed": seed, "permutations": permutations}
-    changes |= {} if rate is None else {"rate": rate}
-    changes |= {"divergence": divergence} if no_divergence or divergence is not None else {}
-    changes |= {"triggers": triggers} if triggers else {}
-    changes |= {} if update_cost is None else {"update_cost": update_cost}
+    given = {"rate": rate, "divergence": divergence, "triggers": triggers or None, "update_cost": update_cost}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes |= {"divergence": None} if no_divergence else {}
+    changes |= {"seed": seed, "permutations": permutations}
     reading: dict[str, Any] = {"higher_is_better": not lower_is_better, "failure_return": failure_return}
     reading["columns"] = options.columns_of(columns)
     opened = open_ledger(ledger, **reading)

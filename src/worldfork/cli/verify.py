@@ -7,7 +7,6 @@ import typer
 from worldfork.cli import options
 from worldfork.counting import plural
 
-OF_LOOKS = ("stopping", "looks_ahead")  # fields of studies with [stopping] alone
 NO_NUMBER = {"expected": None, "complete": None}  # of a recorded ledger, which registers none
 
 
@@ -37,20 +36,16 @@ def verify(
     from worldfork.ledger import verify as ledger
     from worldfork.progress import bars
 
-    with bars(quiet=quiet or as_json) as report:
-        verdict = ledger.verify(study, progress=lambda done, total: report("cells", done, total))
+    with bars(quiet=quiet or as_json) as progress:
+        verdict = ledger.verify(study, progress=progress)
     passes = not verdict.problems and (verdict.complete or verdict.recorded or partial)
     asked = show_root or expected is not None
     identity = ledger.identity(study) if (asked or verdict.recorded) and passes else None
     root = identity[2] if identity is not None else None
     same = expected is None or root == expected
     if as_json:
-        fields = dataclasses.asdict(verdict).items()
-        absent = (*(() if verdict.stopping else OF_LOOKS), *(() if verdict.recorded else ("recorded",)))
-        findings = {name: value for name, value in fields if name not in absent}
-        findings |= NO_NUMBER if verdict.recorded else {"complete": verdict.complete}
-        findings["root"] = root
-        options.print_json({**findings, "passes": passes and same})
+        numbers = NO_NUMBER if verdict.recorded else {"complete": verdict.complete}
+        options.print_json({**dataclasses.asdict(verdict), **numbers, "root": root, "passes": passes and same})
     elif identity is not None and asked:
         typer.echo("{}  registration {}  root {}".format(*identity))
         if not same:

@@ -1,10 +1,9 @@
 """Work on a Ray cluster: an actor on every accelerator or on some cores, and blobs through the object store.
 
 The calling process is the driver of Ray and of worldfork. It alone writes the ledger, and needs no accelerator.
-Actors end with it. Ray does not restore objects of the driver that are lost, so the driver puts them again.
+Actors end with it.
 """
 
-import collections
 import contextlib
 import logging
 import os
@@ -24,7 +23,6 @@ from worldfork.executors.base import ExecutorPlugin
 from worldfork.executors.local import share_memory
 from worldfork.executors.pool import Event, Lost, Returned, Rules, spread
 
-MISSES: Final = 10  # times that a worker may not find a blob before it is given up
 logger = logging.getLogger("worldfork.executors")
 REASON: Final = 600  # characters of Ray's reason for the loss of a worker
 
@@ -57,10 +55,6 @@ class Ray(ExecutorPlugin):
             self._cluster = None
 
 
-class _Missing:
-    """Result of a worker that could not fetch a blob."""
-
-
 class _Worker:
     """Actor of Ray: a process that does one task at a time."""
 
@@ -79,22 +73,14 @@ class _Worker:
         """Apply the function; a blob is fetched when it is first read."""
         import ray
 
-        missing = []
-
         def fetch(name: str) -> bytes:
             try:
                 return ray.get(objects[name][0], timeout=600)
             except ray.exceptions.RayError as error:
-                missing.append(name)
-                raise WorldforkError(f"The object store has lost a blob ({error}).") from error
+                raise WorldforkError(f"Ray's object store has lost a file of the driver ({error}).") from error
 
-        try:
-            with fetching(fetch):
-                result = function(task)
-        except WorldforkError:
-            if not missing:
-                raise
-        return _Missing() if missing else result
+        with fetching(fetch):
+            return function(task)
 
 
 class _RayCluster:
@@ -107,11 +93,10 @@ class _RayCluster:
         self.nodes: dict[str, str] = {}  # worker -> the node it is on, once that is known
         self.starting: dict[Any, str] = {}  # a reference that waits for the worker to be there
         self.idle: dict[str, None] = {}  # in the order in which they came to wait
-        self.flying: dict[Any, tuple[str, Callable[[Any], Any], Any]] = {}
+        self.flying: dict[Any, str] = {}  # a reference to the result -> the worker
         self.shunned: set[str] = set()
         self.begun = 0
-        self.misses: collections.Counter[str] = collections.Counter()
-        self.objects = _Objects(self.ray)
+        self.objects: dict[str, Any] = {}  # name of a blob -> reference to it in the object store
 
     def ready(self) -> list[str]:
         return list(self.idle)
@@ -148,8 +133,17 @@ class _RayCluster:
 
     def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
         del self.idle[worker]
-        objects = self.objects.named(getattr(task, "blobs", ()))
-        self.flying[self.actors[worker].do.remote(function, task, objects)] = worker, function, task
+        objects = self._put(getattr(task, "blobs", ()))
+        self.flying[self.actors[worker].do.remote(function, task, objects)] = worker
+
+    def _put(self, blobs: Iterable[Blob]) -> dict[str, list[Any]]:
+        """Return references to these blobs, each in a list, where Ray does not fetch it unasked; put new ones."""
+        wanted = {}
+        for blob in blobs:
+            if blob.name not in self.objects:
+                self.objects[blob.name] = self.ray.put(blob.path.read_bytes())
+            wanted[blob.name] = [self.objects[blob.name]]
+        return wanted
 
     def events(self, seconds: float) -> list[Event]:
         pending = [*self.starting, *self.flying]
@@ -162,7 +156,7 @@ class _RayCluster:
         try:
             result = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
-            worker = self.starting[reference] if reference in self.starting else self.flying[reference][0]
+            worker = self.starting[reference] if reference in self.starting else self.flying[reference]
             self.end(worker)
             return [Lost(worker, printable(" ".join(str(error).split()))[:REASON])]
         if reference in self.starting:
@@ -173,16 +167,8 @@ class _RayCluster:
             self.idle[worker] = None
             logger.info("worker %s is there", worker)
             return []
-        worker, function, task = self.flying.pop(reference)
+        worker = self.flying.pop(reference)
         self.idle[worker] = None
-        if isinstance(result, _Missing):
-            self.misses[worker] += 1
-            if self.misses[worker] > MISSES:
-                self.end(worker)
-                return [Lost(worker, "can not read the object store")]
-            self.objects.forget(getattr(task, "blobs", ()))
-            self.submit(worker, function, task)
-            return []
         return [Returned(worker, result)]
 
     def end(self, worker: str, *, shun: bool = False) -> None:
@@ -192,7 +178,7 @@ class _RayCluster:
         self.nodes.pop(worker, None)
         self.idle.pop(worker, None)
         self.starting = {reference: other for reference, other in self.starting.items() if other != worker}
-        self.flying = {reference: job for reference, job in self.flying.items() if job[0] != worker}
+        self.flying = {reference: other for reference, other in self.flying.items() if other != worker}
         if actor is not None:
             with contextlib.suppress(self.ray.exceptions.RayError):
                 self.ray.kill(actor)
@@ -201,31 +187,9 @@ class _RayCluster:
         """End every worker; a cluster that was begun for this run ends too."""
         for worker in list(self.actors):
             self.end(worker)
-        self.objects.kept.clear()
+        self.objects.clear()
         if self.connected_here:
             self.ray.shutdown()
-
-
-class _Objects:
-    """Blobs in the object store, put there when a task first names them."""
-
-    def __init__(self, ray: Any) -> None:
-        self.ray = ray
-        self.kept: dict[str, Any] = {}  # name -> reference
-
-    def named(self, blobs: Iterable[Blob]) -> dict[str, list[Any]]:
-        """Return a reference to each blob, within a list, where Ray does not fetch it unasked."""
-        wanted = {}
-        for blob in blobs:
-            if blob.name not in self.kept:
-                self.kept[blob.name] = self.ray.put(blob.path.read_bytes())
-            wanted[blob.name] = [self.kept[blob.name]]
-        return wanted
-
-    def forget(self, blobs: Iterable[Blob]) -> None:
-        """Forget blobs that are lost: they are put again when they are next named."""
-        for blob in blobs:
-            self.kept.pop(blob.name, None)
 
 
 def _room(resources: dict[str, float], cpus: int, gpus: float) -> int:

@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger import arrays, files
-from worldfork.ledger.documents import CellRecord, ChainRecord, as_file, check, read_json
-from worldfork.ledger.row import CellRow, ForkRow, read_chain, seal
+from worldfork.ledger.documents import CellRecord, ChainRecord, as_file, check, read_json, seal
+from worldfork.ledger.row import CellRow, ForkRow, read_chain
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
 Row = TypeVar("Row", bound=CellRow)
 STREAM = ("stream.parquet", "window.npz")  # the window is written last
+FILES = ("cell.json", "execution.json", *STREAM, "timings.jsonl", "forks.jsonl", "episodes.jsonl")  # of a chain
 
 
 class Refused(WorldforkError):
@@ -46,13 +47,12 @@ class ChainFolder(Generic[Row]):
     """A folder with a configuration, a stream, and rows that are chained to the configuration."""
 
     lines: ClassVar[str]  # name of the file of rows
-    depth: ClassVar[int]  # folders between the study's and this one
     configured: ClassVar[type[ChainRecord]]  # record of cell.json
     kind: type[Row]  # record of its rows
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._last: str | None = None  # digest of the last row, once begun
+        self._last: str | None = None  # digest of the last row, once opened
 
     @property
     def id(self) -> str:
@@ -71,12 +71,9 @@ class ChainFolder(Generic[Row]):
         check(stored, self.configured, where=f"`{self.path / 'cell.json'}`")
         return stored
 
-    def rows(self, *, spelling: bool = False) -> list[Row]:
-        """Return the rows in order of k, each checked against its digest and the row before.
-
-        With `spelling` each line must also be the canonical JSON of its row.
-        """
-        rows, torn = self._read_rows(spelling=spelling)
+    def rows(self) -> list[Row]:
+        """Return the rows in order of k, each checked against its digest and the row before."""
+        rows, torn = self._read_rows()
         if torn:
             path = self.path / self.lines
             raise WorldforkError(f"{path} ends in a torn line. Run the study again: it cuts it off and carries on.")
@@ -98,7 +95,6 @@ class ChainFolder(Generic[Row]):
         Rows made under another configuration are refused with the differences. They may go on under a registration
         that was amended since (`earlier`: the digests before), as long as nothing else changed.
         """
-        files.confined(self.path / "cell.json", within=self._study)
         wanted = dict(configuration)
         if not (self.path / "cell.json").exists():
             if self.has_rows():
@@ -118,24 +114,19 @@ class ChainFolder(Generic[Row]):
         """Carry the plan out; return a note if a torn line was cut off."""
         files.make_folders(self.path)
         if plan.torn:
-            files.cut_torn_line(self._place(self.lines))
+            files.cut_torn_line(self.path / self.lines)
         if plan.fresh:
             for name in STREAM:  # of another configuration, and no row points to them
                 (self.path / name).unlink(missing_ok=True)
-            files.replace(self._place("cell.json"), as_file(plan.configuration))
+            files.replace(self.path / "cell.json", as_file(plan.configuration))
         self._last = plan.rows[-1].digest if plan.rows else digest(plan.configuration)
         if not plan.torn:
             return None
         return f"{self.id}: cut off a torn line of {plan.torn} bytes after {self.kind.subject} {len(plan.rows)}."
 
-    def begin(self, configuration: Mapping[str, Any]) -> tuple[list[Row], str | None]:
-        """Plan and open one cell alone; return its rows so far, and a note if a torn line was cut off."""
-        plan = self.plan(configuration)
-        return plan.rows, self.open(plan)
-
     def append(self, rows: Sequence[Row]) -> list[Row]:
         """Chain the rows to those on disk, write them, and return them with their digests."""
-        assert self._last is not None, "`begin` comes before `append`"
+        assert self._last is not None, "`open` comes before `append`"
         if not rows:
             return []
         sealed: list[Row] = []
@@ -144,7 +135,7 @@ class ChainFolder(Generic[Row]):
             sealed.append(seal(row, prev=last))
             last = sealed[-1].digest
         lines = b"".join(as_file(row.model_dump(mode="json", by_alias=True)) for row in sealed)
-        files.append(self._place(self.lines), lines)
+        files.append(self.path / self.lines, lines)
         self._last = last
         return sealed
 
@@ -154,13 +145,13 @@ class ChainFolder(Generic[Row]):
 
     def write_stream(self, stream: arrays.Columns, window: arrays.Columns) -> None:
         """Write the log and the window of a finished stream."""
-        arrays.write_parquet(self._place("stream.parquet"), stream)
-        arrays.write_npz(self._place("window.npz"), window)
+        arrays.write_parquet(self.path / "stream.parquet", stream)
+        arrays.write_npz(self.path / "window.npz", window)
 
     def share_stream(self, owner: "ChainFolder[Row]") -> None:
         """Take the stream of a cell that has the same one: by hard link, or by copy on disks without links."""
         for name in STREAM:
-            target = self._place(name)
+            target = self.path / name
             if not target.exists():
                 partial = target.with_name(f".{name}.partial")
                 partial.unlink(missing_ok=True)
@@ -203,27 +194,19 @@ class ChainFolder(Generic[Row]):
 
     def note(self, name: str, entry: Mapping[str, Any]) -> None:
         """Add a line to a file that no digest covers, such as timings.jsonl."""
-        files.append(self._place(name), as_file(dict(entry)))
+        files.append(self.path / name, as_file(dict(entry)))
 
     def write_execution(self, entry: Mapping[str, Any]) -> None:
         """Write host and time of the computation to execution.json, which no digest covers."""
-        files.replace(self._place("execution.json"), as_file(dict(entry)))
+        files.replace(self.path / "execution.json", as_file(dict(entry)))
 
-    @property
-    def _study(self) -> Path:
-        return self.path.parents[self.depth]
-
-    def _place(self, name: str) -> Path:
-        """Return the path of a file of this cell to write; raise if it leads out of the study."""
-        return files.confined(self.path / name, within=self._study)
-
-    def _read_rows(self, *, spelling: bool = False) -> tuple[list[Row], int]:
+    def _read_rows(self) -> tuple[list[Row], int]:
         """Return the whole rows, and the number of bytes of a line that was not finished."""
         path = self.path / self.lines
         if not path.exists():
             return [], 0
         genesis = digest(read_json(self.path / "cell.json"))
-        rows, torn = read_chain(path.read_bytes(), self.kind, genesis=genesis, path=path, spelling=spelling)
+        rows, torn = read_chain(path.read_bytes(), self.kind, genesis=genesis, path=path)
         for number, row in enumerate(rows, start=1):
             if (row.cell, row.k) != (self.id, number):
                 raise WorldforkError(
@@ -237,7 +220,6 @@ class CellFolder(ChainFolder[ForkRow]):
     """The folder of one cell of forks."""
 
     lines = "forks.jsonl"
-    depth = 1
     configured = CellRecord
     kind = ForkRow
 

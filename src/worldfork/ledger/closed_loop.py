@@ -98,7 +98,6 @@ class DeploymentFolder(ChainFolder[DeploymentRow]):
     """The folder of one policy on one cell."""
 
     lines = "episodes.jsonl"
-    depth = 2
     configured = DeployedRecord
     kind = DeploymentRow
 
@@ -180,7 +179,7 @@ class Part:
 
 def write_segment(study: Path, name: str, k: int, logs: Sequence[Part], windows: Sequence[Part]) -> None:
     """Write the logs and the transitions of a batch's episode k, each file whole."""
-    place = files.confined(study / SEGMENTS / f"{name}-k{k}.npz", within=study)
+    place = study / SEGMENTS / f"{name}-k{k}.npz"
     files.make_folders(place.parent)
     arrays.write_npz(place, {**_named(windows), **_joined(windows, np.stack)})
     lengths = [len(next(iter(part.columns.values()))) for part in logs]

@@ -16,7 +16,7 @@ from jaxtyping import Integer
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import Columns
-from worldfork.ledger.cell import CellFolder, departures
+from worldfork.ledger.cell import FILES, CellFolder, departures
 from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
 from worldfork.ledger.documents import as_file, read_json
 from worldfork.ledger.row import ForkRow, Number, finite
@@ -30,10 +30,6 @@ DIGEST: Final = re.compile("[0-9a-f]{64}")
 BESIDE: Final = (
     *("registration.json", "registration.toml", "kept.json", "amendments.jsonl", "published.json", "answers.json"),
     *("failures.log", ".lock", "looks.jsonl"),
-)
-OF_A_CHAIN: Final = (
-    *("cell.json", "execution.json", "stream.parquet", "window.npz", "timings.jsonl"),
-    *("forks.jsonl", "episodes.jsonl"),
 )
 NAMED_AT_MOST: Final = 3
 
@@ -58,7 +54,9 @@ class Expected:
         for name, value in (("drift", row.level), ("clock", float(row.k))):
             if name in self.signals and row.signals.get(name, value) != value:
                 return f"the signal `{name}` is {row.signals[name]}, and should be {value}"
-        return _of_fork(row) if isinstance(row, ForkRow) else _of_episode(row)
+        if isinstance(row, ForkRow):
+            return _of_fork(row)
+        return None if DIGEST.fullmatch(row.state) else f"`state` is {row.state!r:.40}, which is no digest"
 
     def of_log(self, log: Columns) -> str | None:
         """Check a log against the registration."""
@@ -189,12 +187,6 @@ def _of_fork(row: ForkRow) -> str | None:
     return None
 
 
-def _of_episode(row: DeploymentRow) -> str | None:
-    if not DIGEST.fullmatch(row.state):
-        return f"`state` is {row.state!r:.40}, which is no digest"
-    return None
-
-
 def _signals(steps: Mapping[str, np.ndarray], clean_return: Number) -> Iterator[tuple[str, Number, float]]:
     """Yield each signal that follows from an episode's log: name, value, and the magnitude of its terms."""
     error, reward = steps.get("error"), steps["reward"]
@@ -223,7 +215,7 @@ def unlisted(study: Study, segments: Collection[str]) -> list[str]:
     """Return a note on files that the root does not cover; `segments` are the files that rows point to."""
     listed = {*BESIDE, *study.kept().files, *segments}
     for chain in [*(cell.path for cell in study.cells()), *(folder.path for folder in study.deployments())]:
-        listed |= {f"{chain.relative_to(study.path).as_posix()}/{name}" for name in OF_A_CHAIN}
+        listed |= {f"{chain.relative_to(study.path).as_posix()}/{name}" for name in FILES}
     files = (path.relative_to(study.path).as_posix() for path in study.path.rglob("*") if path.is_file())
     found = sorted(place for place in files if place not in listed and not place.startswith("report/"))
     if not found:

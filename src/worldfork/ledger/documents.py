@@ -13,6 +13,30 @@ from worldfork.validation import Record, explain
 Checked = TypeVar("Checked", bound=BaseModel)
 
 
+class Sealed(Record):
+    """A record with the digest of its other fields."""
+
+    digest: str = ""
+
+    def payload(self) -> dict[str, Any]:
+        """Return every field that the digest covers."""
+        return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
+
+    @property
+    def intact(self) -> bool:
+        """Return whether the digest is that of the other fields."""
+        return digest(self.payload()) == self.digest
+
+
+Sealable = TypeVar("Sealable", bound=Sealed)
+
+
+def seal(record: Sealable, **changes: Any) -> Sealable:
+    """Return the record with these changes, and its digest."""
+    changed = record.model_copy(update=changes)
+    return changed.model_copy(update={"digest": digest(changed.payload())})
+
+
 class Registered(Record):
     """registration.json: the registration in canonical form, and its digest."""
 
@@ -25,18 +49,13 @@ class Registered(Record):
         return digest(self.registration) == self.digest
 
 
-class Amendment(Record):
+class Amendment(Sealed):
     """A line of amendments.jsonl: a registration that changed after rows existed, and why."""
 
     reason: str
     before: str  # digests of the two registrations
     after: str
     changes: tuple[str, ...]
-    digest: str = ""  # of everything above
-
-    def payload(self) -> dict[str, Any]:
-        """Return every field that the digest covers."""
-        return self.model_dump(mode="json", exclude={"digest"})
 
 
 def inside(place: str) -> str:

@@ -106,17 +106,6 @@ def make_folders(path: Path) -> list[Path]:
     return missing
 
 
-def confined(path: Path, *, within: Path) -> Path:
-    """Return `path`; raise if a link on the way to it leads out of the folder `within`."""
-    folder = path.parent.resolve()
-    if not folder.is_relative_to(within.resolve()):
-        raise WorldforkError(
-            f"`{path.parent}` is a link that leads out of `{within}`, to `{folder}`; nothing is written outside a "
-            "study. Put what it points to in its place."
-        )
-    return path
-
-
 def refuse_what_is_not_plain(folder: Path) -> None:
     """Raise unless `folder` holds plain files and folders alone, and no link that leads out of it.
 
@@ -135,7 +124,10 @@ def refuse_what_is_not_plain(folder: Path) -> None:
 
 
 def refuse_other_folders(path: Path, *, kind: str, record: str, begun: Collection[str]) -> None:
-    """Raise unless `path` is new, empty, or has the file `record`, or only what a kill may leave before it."""
+    """Raise unless `path` is new, empty, or has the file `record`, or only what a kill may leave before it.
+
+    What it holds must be plain, so that nothing is written to another folder.
+    """
     if path.exists() and not path.is_dir():
         raise WorldforkError(f"`{path}` is a file, and a {kind} is a folder. Choose another.")
     others = sorted(item.name for item in path.iterdir()) if path.exists() else []
@@ -144,6 +136,7 @@ def refuse_other_folders(path: Path, *, kind: str, record: str, begun: Collectio
         raise WorldforkError(
             f"`{path}` is not empty and is not a {kind} (it holds {other} and no {record}). Choose another."
         )
+    refuse_what_is_not_plain(path)
 
 
 def writable(path: Path | str) -> Path:

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger.documents import as_file, check
+from worldfork.ledger.documents import Sealed, as_file, check, seal
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Cell, Registration, canonical, cells, digest
 from worldfork.registration.stopping import Question, Stopping
@@ -46,7 +46,7 @@ class QuestionAtLook(Record):
         return Question(task=self.task, arm=self.arm, against=self.against)
 
 
-class Look(Record):
+class Look(Sealed):
     """A line of looks.jsonl."""
 
     schema_: Literal["worldfork.look/1"] = Field(default="worldfork.look/1", alias="schema")
@@ -57,16 +57,6 @@ class Look(Record):
     stop: Literal["answered", "budget"] | None  # why the study ended here
     ledger: str  # SHA-256 of the end of every chain of rows so far
     prev: str = ""
-    digest: str = ""
-
-    def payload(self) -> dict[str, Any]:
-        """Return every field that the digest covers."""
-        return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
-
-    def chained(self, previous: str) -> "Look":
-        """Return the look chained to the line before it."""
-        linked = self.model_copy(update={"prev": previous})
-        return linked.model_copy(update={"digest": digest(linked.payload())})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +196,7 @@ def read_looks(path: Path) -> tuple[Look, ...]:
         except (ValueError, RecursionError) as error:
             raise WorldforkError(f"{where} can not be read ({error}).") from error
         look = check(value, Look, where=where)
-        if digest(look.payload()) != look.digest or canonical(look.model_dump(mode="json", by_alias=True)) != line:
+        if not look.intact or canonical(look.model_dump(mode="json", by_alias=True)) != line:
             raise WorldforkError(f"{where}: look {look.look} is not what was written: its digest does not match.")
         if look.look != number or (looks and look.prev != looks[-1].digest):
             raise WorldforkError(
@@ -230,7 +220,7 @@ def extend(recorded: Sequence[Look], found: Sequence[Look], *, genesis: str) -> 
         raise WorldforkError(f"{problem} Use a new study folder.")
     looks = list(recorded)
     for look in found[len(looks) :]:
-        looks.append(look.chained(looks[-1].digest if looks else genesis))
+        looks.append(seal(look, prev=looks[-1].digest if looks else genesis))
     return tuple(looks)
 
 

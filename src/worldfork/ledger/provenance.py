@@ -16,8 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from worldfork.registration.schema import digest
-
 # They name everything and compute nothing.
 FRONT_DOOR: Final = frozenset({"worldfork", "worldfork.built_in"})
 INSTALLED: Final = tuple(
@@ -44,11 +42,6 @@ def sources(modules: Iterable[str]) -> dict[str, str]:
         found[name], imported = _read(file, name)
         waiting += [wider for other in imported for wider in _with_parents(other)]
     return dict(sorted(found.items()))
-
-
-def source_digest(files: dict[str, str]) -> str:
-    """Return one digest of all modules."""
-    return digest(files)
 
 
 def changed_modules(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -21,7 +21,7 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, arrays, files
 from worldfork.ledger.closed_loop import SEGMENTS, DeploymentFolder
-from worldfork.ledger.documents import as_file, check, read_json
+from worldfork.ledger.documents import Sealed, as_file, check, read_json, seal
 from worldfork.ledger.row import ForkRow, restore_digests, strip_digests
 from worldfork.ledger.store import PUBLISHED, CellFolder, Study
 from worldfork.registration.schema import digest
@@ -83,18 +83,16 @@ class AnsweredStream(Record):
     answers: tuple[Annotated[str, AfterValidator(_alarms)] | None, ...]
 
 
-class Answers(Record):
+class Answers(Sealed):
     """answers.json: the answers of detectors at every decision point of every stream."""
 
     schema_: Literal["worldfork.answers/1"] = Field(default="worldfork.answers/1", alias="schema")
-    digest: str = ""  # of all other fields
     triggers: tuple[AskedTrigger, ...]
     streams: dict[str, AnsweredStream]  # by the cell that ran it, also for those that share it
 
     def content(self) -> bytes:
         """Return the bytes of the file, with its digest."""
-        payload = self.model_dump(mode="json", by_alias=True, exclude={"digest"})
-        content = as_file({**payload, "digest": digest(payload)})
+        content = as_file(seal(self).model_dump(mode="json", by_alias=True))
         if len(content) > ANSWERS_AT_MOST:
             raise WorldforkError(
                 f"The answers on the streams take {len(content) / 1e6:.1f} MB, more than a reader accepts. Publish "

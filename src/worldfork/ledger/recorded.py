@@ -132,19 +132,18 @@ class RecordedLedger:
                 "file back from a copy."
             ) from error
 
-    def rows(self, *, spelling: bool = False) -> list[RecordedRow]:
+    def rows(self) -> list[RecordedRow]:
         """Return every fork, each checked against its digest and the row before.
 
-        With `spelling` each line must also be the canonical JSON of its row. A line that a kill tore at the end of
-        the file is no row: the recorder cuts it off.
+        A line that a kill tore at the end of the file is no row: the recorder cuts it off.
         """
-        return self.read(spelling=spelling)[0]
+        return self.read()[0]
 
-    def read(self, *, spelling: bool = False) -> tuple[list[RecordedRow], int]:
+    def read(self) -> tuple[list[RecordedRow], int]:
         """Return the rows, and the number of bytes of a torn line after them."""
         path = self.path / ROWS
         content = path.read_bytes() if path.exists() else b""
-        return read_chain(content, RecordedRow, genesis=self.settings.digest, path=path, spelling=spelling)
+        return read_chain(content, RecordedRow, genesis=self.settings.digest, path=path)
 
     def root(self) -> str:
         """Return one digest over settings and rows."""
@@ -160,7 +159,7 @@ class RecordedLedger:
         if not (self.path / ROWS).exists():  # a recorder makes it before its first fork
             problems.append(f"{ROWS} is not there. Put it back from a copy.")
         try:
-            rows, torn = self.read(spelling=True)
+            rows, torn = self.read()
         except WorldforkError as error:
             return [], [*problems, str(error)], notes
         if torn:

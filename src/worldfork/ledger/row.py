@@ -18,7 +18,8 @@ from typing import Annotated, ClassVar, Final, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from worldfork.errors import WorldforkError
-from worldfork.registration.schema import canonical, digest
+from worldfork.ledger.documents import Sealed
+from worldfork.registration.schema import canonical
 from worldfork.validation import Record, explain
 
 Number = float | None
@@ -34,7 +35,7 @@ def _printable(name: str) -> str:
 Signals = dict[Annotated[str, AfterValidator(_printable)], Number]  # tables and pages print the names as they are
 
 
-class ChainedRow(Record):
+class ChainedRow(Sealed):
     """A row of any chain, with the digests that chain it; `k` is its decision point or episode."""
 
     version: ClassVar[str]  # the row's schema
@@ -42,16 +43,11 @@ class ChainedRow(Record):
 
     k: int = Field(ge=1)
     prev: str
-    digest: str
 
     @property
     def place(self) -> str:
         """Return the name of the deployment that the row is of, for messages."""
         raise NotImplementedError
-
-    def payload(self) -> dict[str, object]:
-        """Return every field that the digest covers."""
-        return self.model_dump(mode="json", by_alias=True, exclude={"digest"})
 
 
 class CellRow(ChainedRow):
@@ -119,37 +115,23 @@ class ForkRow(CellRow):
     window: str  # content digest of window.npz
 
 
-def seal(row: Row, *, prev: str) -> Row:
-    """Return the row chained to `prev`, with its digest."""
-    chained = row.model_copy(update={"prev": prev})
-    return chained.model_copy(update={"digest": digest(chained.payload())})
-
-
 def read_row(line: str, kind: type[Row], *, where: str) -> Row:
-    """Return the row on one line, after checking that its digest covers every byte of the line.
-
-    A line in another spelling of the same row passes here if its digest was taken of that spelling: `is_canonical`
-    finds it, at five times the cost, when a study is verified.
-    """
+    """Return the row on one line, after checking its digest, and that the line is its canonical JSON."""
     try:
         row = kind.model_validate_json(line)
     except (ValueError, ValidationError, RecursionError) as error:
         _require_version(line, kind, where=where)
         reason = "; ".join(explain(error, kind)) if isinstance(error, ValidationError) else str(error)
         raise WorldforkError(f"{where}: not a {kind.subject} row ({reason}).") from None
-    # In canonical JSON the payload is the line without its digest, which `prev` follows.
-    before, _, after = line.partition(f'"digest":"{row.digest}",')
-    covered = hashlib.sha256(f"{before}{after}".encode()).hexdigest() == row.digest
-    if not covered and not is_canonical(line, row):
+    if canonical(row.model_dump(mode="json", by_alias=True)) != line or not row.intact:
         raise WorldforkError(
-            f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match."
+            f"{where}: {kind.subject} {row.k} of {row.place} is not what was written: its digest does not match, "
+            "or it is not in canonical form."
         )
     return row
 
 
-def read_chain(
-    content: bytes, kind: type[Row], *, genesis: str, path: Path, spelling: bool = False
-) -> tuple[list[Row], int]:
+def read_chain(content: bytes, kind: type[Row], *, genesis: str, path: Path) -> tuple[list[Row], int]:
     """Return the rows of a file, each checked against its digest and the row before, and the bytes of a torn line.
 
     Args:
@@ -157,7 +139,6 @@ def read_chain(
         kind: record of its rows.
         genesis: the digest that the first row is chained to.
         path: the file's name in errors.
-        spelling: also require every line to be the canonical JSON of its row.
     """
     whole = content.rfind(b"\n") + 1
     complete = restore_digests(content[:whole], genesis=genesis, where=str(path))
@@ -171,18 +152,9 @@ def read_chain(
                 f"{where}: expected a row chained to {previous[:12]}, got {kind.subject} {row.k} of {row.place} "
                 f"chained to {row.prev[:12]}. A row was lost, doubled or moved."
             )
-        if spelling and not is_canonical(line, row):
-            raise WorldforkError(
-                f"{where}: the row is not in canonical form; it was edited, or its fields are of another version."
-            )
         rows.append(row)
         previous = row.digest
     return rows, len(content) - whole
-
-
-def is_canonical(line: str, row: ChainedRow) -> bool:
-    """Return whether the line is the row's canonical JSON and its digest that of the payload."""
-    return canonical(row.model_dump(mode="json", by_alias=True)) == line and digest(row.payload()) == row.digest
 
 
 def _require_version(line: str, kind: type[ChainedRow], *, where: str) -> None:

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import archive, files
-from worldfork.ledger.cell import CellFolder, CellPlan, ChainFolder, Refused, Row
+from worldfork.ledger.cell import FILES, CellFolder, CellPlan, ChainFolder, Refused, Row
 from worldfork.ledger.closed_loop import DeploymentFolder, DeploymentRow
-from worldfork.ledger.documents import Amendment, Kept, Registered, as_file, check, read_json
+from worldfork.ledger.documents import Amendment, Kept, Registered, as_file, check, read_json, seal
 from worldfork.ledger.looks import LOOKS, Look, as_lines, extend, read_looks
 from worldfork.ledger.provenance import changed_modules
 from worldfork.ledger.row import ForkRow
@@ -35,16 +35,6 @@ Key = TypeVar("Key", str, Deployed)  # of a cell or of a deployment
 
 # Files that a killed run may leave before registration.json.
 BEGUN = {"registration.toml", ".lock", ".registration.toml.partial", ".registration.json.partial"}
-# Files that a cell without rows may hold.
-ROWLESS = {
-    "cell.json",
-    "execution.json",
-    "stream.parquet",
-    "window.npz",
-    "timings.jsonl",
-    "forks.jsonl",
-    "episodes.jsonl",
-}
 
 
 class Study:
@@ -177,7 +167,7 @@ class StudyWriter(Study):
     def keep(self, name: str, content: bytes | Path) -> None:
         """Write a file, or copy one, beside the cells (`checkpoints/walker-walk-0.json`), unless it is there."""
         assert self.begun, "`begin` comes before `keep`: a study that is refused writes nothing"
-        path = files.confined(self.path / name, within=self.path)
+        path = self.path / name
         if not path.exists():
             files.make_folders(path.parent)
             files.replace(path, content if isinstance(content, bytes) else content.read_bytes())
@@ -190,8 +180,7 @@ class StudyWriter(Study):
         assert self.begun, "`begin` comes before `record_looks`: a study that is refused writes nothing"
         recorded = self.looks()
         genesis = recorded[0].prev if recorded else self.registration_digest
-        path = files.confined(self.path / LOOKS, within=self.path)
-        _replace_if_other(path, as_lines(extend(recorded, looks, genesis=genesis)))
+        _replace_if_other(self.path / LOOKS, as_lines(extend(recorded, looks, genesis=genesis)))
 
     def _list(self, name: str) -> None:
         listed = {**self.kept().files, name: hashlib.sha256((self.path / name).read_bytes()).hexdigest()}
@@ -224,7 +213,7 @@ class StudyWriter(Study):
                 + "\nUse a new study folder, or say why with --amend REASON: the report will print it."
             )
         entry = Amendment(reason=reason, before=stored.digest, after=wanted.digest, changes=tuple(changes))
-        return wanted, [*amendments, entry.model_copy(update={"digest": digest(entry.payload())})]
+        return wanted, [*amendments, seal(entry)]
 
     def _amendments_in_force(self, current: str) -> list[Amendment]:
         """Return the amendments that lead to the stored registration.
@@ -284,7 +273,6 @@ class StudyWriter(Study):
         others: list[CellFolder | DeploymentFolder] = [cell for cell in self.cells() if cell.id not in registered]
         others += [folder for folder in self.deployments() if (folder.policy, folder.id) not in followed]
         for cell in others:
-            files.confined(cell.path / "cell.json", within=self.path)
             if cell.has_rows():
                 raise WorldforkError(
                     f"{cell.id} has rows, and the registration no longer has that cell. Rows are never left out: "
@@ -319,21 +307,17 @@ def writing(
     created = files.make_folders(path)
     lock = path / ".lock"
     locked_before = lock.exists()
-    begun = False
+    study: StudyWriter | None = None
     try:
         with files.exclusive(lock):
             try:
                 study = StudyWriter(path, registration, authored=authored, reason=amend)
-                try:
-                    yield study
-                finally:
-                    begun = study.begun
+                yield study
             finally:
-                if not begun and not locked_before:
-                    with contextlib.suppress(OSError):
-                        lock.unlink()
+                if not locked_before and not (study and study.begun):
+                    lock.unlink(missing_ok=True)
     finally:
-        if not begun:
+        if not (study and study.begun):
             with contextlib.suppress(OSError):
                 for empty in reversed(created):
                     empty.rmdir()
@@ -373,7 +357,7 @@ def _amendment(line: str, *, where: str) -> Amendment:
     except (ValueError, RecursionError) as error:
         raise WorldforkError(f"{where} can not be read ({error}).") from error
     entry = check(value, Amendment, where=where)
-    if digest(entry.payload()) != entry.digest:
+    if not entry.intact:
         raise WorldforkError(f"{where} is not what was written: its digest does not match.")
     return entry
 
@@ -397,7 +381,7 @@ def _replace_if_other(path: Path, data: bytes) -> None:
 
 def _remove(cell: CellFolder | DeploymentFolder) -> str:
     """Remove the files of a cell without rows, and nothing else."""
-    for name in ROWLESS:
+    for name in FILES:
         (cell.path / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         cell.path.rmdir()

@@ -4,7 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from worldfork.ledger.row import ForkRow, gain, mean
 from worldfork.ledger.store import CellFolder, Study
 from worldfork.ledger.verify_closed_loop import verify_deployments
 from worldfork.ledger.verify_looks import verify_looks
+from worldfork.progress import Progress, shows_progress, silent
 from worldfork.registration import Cell, Registration, cells, digest, parse
 
 
@@ -65,17 +66,23 @@ class Verdict:
         return counted and not self.looks_ahead and not self.recorded
 
 
-def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
-    """Check the whole study at `folder`; of each damaged cell the first problem is named with its row.
+@shows_progress
+def verify(study: Study | Path | str, *, progress: Progress | None = None) -> Verdict:
+    """Check every chain, digest and pair of a study; of each damaged cell the first problem is named with its row.
 
-    `progress(done, total)` is called after every cell.
+    Args:
+        study: a study or a recorded ledger: its folder, or its file NAME.tar.xz.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
 
-    >>> verify("results/demo").complete
-    True
+    >>> import worldfork as wf
+    >>> wf.verify("results/demo").problems
+    ()
     """
-    if is_recorded(Path(folder)):
-        return _verify_recorded(RecordedLedger(folder))
-    study = Study(folder)
+    progress = progress or silent
+    if not isinstance(study, Study):
+        if is_recorded(Path(study)):
+            return _verify_recorded(RecordedLedger(study))
+        study = Study(study)
     registration = _registered(study)
     problems = _beside_the_rows(study, arrays=True)
     grid = {cell.id: cell for cell in cells(registration)}
@@ -91,7 +98,7 @@ def verify(folder: Path | str, *, progress: Callable[[int, int], None] = lambda 
             )
         except WorldforkError as error:
             problems.append(str(error))
-        progress(number, len(begun))
+        progress("cells", number, len(begun))
     whole = [cell for cell in begun if cell.id in rows]
     problems += [line for cell in whole for line in _shared_problems(cell, rows)]
     deployed = verify_deployments(study, registration, registrations=registrations, left_out=left_out or ())
@@ -151,7 +158,17 @@ def _left_out_notes(
         notes.append(f"The windows of {plural(len(absent), 'cell')} are not here; their rows hold the digests.")
     unlogged = {cell.stream_owner() or cell.path for cell in whole if not cell.stream_files()[0].exists()}
     if STREAMS in left_out and unlogged:
-        notes.append(_streams_note([path.name for path in unlogged], answers))
+        are = "is" if len(unlogged) == 1 else "are"
+        note = f"{plural(len(unlogged), 'stream')} {are} not here; rows hold their digests. "
+        answered = {path.name for path in unlogged} & set(answers.streams if answers is not None else ())
+        if answers is None or not answered:
+            note += "The detectors that read them can not be scored from this copy."
+        else:
+            detectors = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
+            on = "them" if len(answered) == len(unlogged) else f"{len(answered)} of them"
+            note += f"What {detectors} answered on {on} is in {ANSWERS}, as the publisher's word: no row holds its "
+            note += "digest."
+        notes.append(note)
     for pattern, what in ((DEPLOYED_WINDOWS, "transitions"), (DEPLOYED_STREAMS, "logs")):
         if episodes and pattern in left_out and not segment_files(study.path, suffix=Path(pattern).suffix):
             notes.append(f"The {what} of the deployments are not here; their rows hold the digests.")
@@ -309,7 +326,7 @@ def _checked_rows(
         raise WorldforkError(f"{folder.id} is not a cell of the registration.")
     arm = registration.arm(grid[folder.id].arm)
     check_configuration(folder, study, grid[folder.id], registrations=registrations)
-    rows, points = folder.rows(spelling=True), arm.stream.decision_points
+    rows, points = folder.rows(), arm.stream.decision_points
     if len(rows) > points:
         raise WorldforkError(f"{folder.id}: {plural(len(rows), 'row')} where {points} are registered.")
     if not rows:
@@ -362,20 +379,6 @@ def _stored_answers(
     if answers is not None and STREAMS not in left_out:
         raise WorldforkError(f"{ANSWERS} is for copies that were published without streams, and this is none.")
     return answers
-
-
-def _streams_note(absent: Collection[str], answers: Answers | None) -> str:
-    """Return the note on streams that are not here, and on the answers in their place."""
-    answered_streams = set(absent) & set(answers.streams if answers is not None else ())
-    note = (
-        f"{plural(len(absent), 'stream')} {'is' if len(absent) == 1 else 'are'} not here; rows hold their digests. "
-    )
-    if answers is None or not answered_streams:
-        return f"{note}The detectors that read them can not be scored from this copy."
-    detectors = ", ".join(dict.fromkeys(asked.trigger for asked in answers.triggers))
-    on = "them" if len(answered_streams) == len(absent) else f"{len(answered_streams)} of them"
-    answered = f"What {detectors} answered on {on} is in {ANSWERS}"
-    return f"{note}{answered}, as the publisher's word: no row holds its digest."
 
 
 def _shared_problems(cell: CellFolder, rows: Mapping[str, list[ForkRow]]) -> list[str]:

@@ -115,7 +115,7 @@ def _checked_rows(
     """Return the rows of a deployment, each checked against its policy."""
     registered = registration.deployment
     assert registered is not None
-    rows, points = folder.rows(spelling=True), registration.arm(cell.arm).stream.decision_points
+    rows, points = folder.rows(), registration.arm(cell.arm).stream.decision_points
     if not rows:
         return []
     if len(rows) > points:

@@ -10,8 +10,9 @@ from pydantic import Field, StringConstraints, model_validator
 from worldfork.validation import Record
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
+# A name of the registry: one that comes with worldfork or with a package, module:attribute, or family:whatever.
 Named = Annotated[
-    str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)$")
+    str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w./-]*)$")
 ]
 Count = Annotated[int, Field(ge=1, le=100_000)]  # of what is computed or kept together, episodes for one
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

@@ -1,4 +1,4 @@
-"""Reference of a registration's keys, made from its records: a page, a JSON schema, a file to begin with.
+"""Keys of a registration, from its records: a JSON schema, and a file to begin with.
 
 The explanation of a key is the comment beside its field, or above it: it is written once, where the field is.
 """
@@ -52,35 +52,12 @@ MORE: Final = """
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A key of a registration: its type, default and purpose."""
+    """A key of a registration: its default and purpose."""
 
     name: str
-    holds: str
     default: str  # as TOML spells it; "" where the key is needed or has none
     needed: bool
     about: str
-
-
-def markdown() -> str:
-    """Return the page with every key: a table for each table of the file."""
-    lines = [
-        "# Every key of a registration",
-        "",
-        "This page is made from the records that read a registration (`worldfork.registration.schema`).",
-        "`worldfork new my-study.toml` writes a file that runs, with these keys in it. `worldfork new schema.json`",
-        "writes a JSON schema: an editor that knows TOML completes and checks a file that begins with the line",
-        "`#:schema schema.json`. A file may begin with `extends`, the path or the name of a registration: it",
-        "keeps the keys of that where it names none.",
-        "",
-    ]
-    for table, record in TABLES.items():
-        lines += [f"## {_heading(table)}", "", f"{inspect.getdoc(record)}", ""]
-        lines += ["| key | holds | default | what it is for |", "|---|---|---|---|"]
-        for key in _keys_of(table, record):
-            default = "needed" if key.needed else f"`{key.default}`" if key.default else ""
-            lines.append(f"| `{key.name}` | {key.holds} | {default} | {key.about.replace('|', ' or ')} |")
-        lines.append("")
-    return "\n".join(lines)
 
 
 def json_schema() -> str:
@@ -126,7 +103,7 @@ def annotated_example(name: str) -> str:
     for table in ("", "grid", "stream", "evaluation", "mechanism", "tasks.TASK", "execution", "scoring"):
         if table:
             lines += ["", f"[{table.replace('TASK', 'linear_quadratic')}]"]
-        for key in _keys_of(table, TABLES[table]):
+        for key in keys_of(TABLES[table]):
             if key.name in given.get(table, {}):
                 lines.append(f"{key.name} = {given[table][key.name]}")
             elif table and key.default:
@@ -134,63 +111,22 @@ def annotated_example(name: str) -> str:
     return "\n".join([*lines, MORE])
 
 
-def _keys_of(table: str, record: type[Record]) -> Iterator[Key]:
-    schema = record.model_json_schema(by_alias=True)
+def keys_of(record: type[Record]) -> Iterator[Key]:
+    """Yield the keys of a record as a file spells them."""
     comments = _comments(record)
     for name, field in record.model_fields.items():
-        alias = field.alias or name
-        entry = schema["properties"].get(alias, {})
-        if table == "" and _holds(entry, schema).startswith(("table", "list of tables")) and alias != "signals":
-            continue  # a table of its own below
         yield Key(
-            name=alias,
-            holds=_holds(entry, schema),
+            name=field.alias or name,
             default="" if field.is_required() or field.default is None else _toml(field.default),
             needed=field.is_required(),
             about=comments.get(name, ""),
         )
 
 
-def _heading(table: str) -> str:
-    if not table:
-        return "At the top"
-    return f"[{table}]" if not table.startswith("[") else f"[[{table[1:].replace(']', ']]', 1)}"
-
-
 def _toml(value: Any) -> str:
     from worldfork.registration.reading import _value
 
     return "{}" if value == {} else _value(list(value) if isinstance(value, tuple) else value)
-
-
-def _holds(entry: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Return what a key holds, with its bounds, in words."""
-    if "$ref" in entry:
-        return _holds(schema["$defs"][entry["$ref"].rpartition("/")[2]], schema)
-    if "anyOf" in entry:
-        return " or ".join(_holds(kind, schema) for kind in entry["anyOf"] if kind != {"type": "null"})
-    if "enum" in entry or "const" in entry:
-        return " or ".join(f"`{value}`" for value in entry.get("enum", [entry.get("const")]))
-    kind = entry.get("type")
-    if kind == "array":
-        inner = _holds(entry.get("items", {}), schema)
-        many = "list of tables" if inner.startswith("table") else f"list: {inner}"
-        return f"{many}, at least {entry['minItems']}" if entry.get("minItems") else many
-    if kind in ("integer", "number"):
-        bounds = [
-            f"{word} {entry[name]:,}"
-            for name, word in (
-                ("minimum", "from"),
-                ("exclusiveMinimum", "above"),
-                ("maximum", "to"),
-                ("exclusiveMaximum", "below"),
-            )
-            if name in entry
-        ]
-        return " ".join([{"integer": "whole number", "number": "number"}[kind], *bounds])
-    if kind == "string":
-        return "name" if "pattern" in entry else "text"
-    return {"boolean": "true or false", "object": "table"}.get(str(kind), "value")
 
 
 def _comments(record: type[Record]) -> dict[str, str]:

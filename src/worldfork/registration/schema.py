@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from worldfork.counting import plural
-from worldfork.registration.policies import Count, Deployment
+from worldfork.registration.policies import Count, Deployment, Name, Named
 from worldfork.registration.stopping import Stopping
 from worldfork.validation import Record
 
@@ -32,11 +32,6 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
-# A name of the registry: one that comes with worldfork or with a package, module:attribute, or family:whatever.
-Named = Annotated[
-    str, StringConstraints(pattern=r"^([a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w./-]*)$")
-]
 # What can be scored as a trigger: a name of the registry, or a recorded signal by its label, as in `Disagreement`.
 Candidate = Annotated[
     str, StringConstraints(pattern=r"^([A-Za-z0-9][\w.]*(-[\w.]+)*|[A-Za-z_][\w.]*:[A-Za-z_][\w./-]*)$")

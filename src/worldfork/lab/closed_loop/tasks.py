@@ -27,8 +27,7 @@ from worldfork.lab.forks.tasks import (
 from worldfork.lab.stream import Stream
 from worldfork.lab.workers import attempted, worker_name
 from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, recorded_signals
-from worldfork.ledger.provenance import source_digest
-from worldfork.registration import Cell, deployments
+from worldfork.registration import Cell, deployments, digest
 from worldfork.triggers import Trigger
 from worldfork.triggers.policy import CONSTANT
 
@@ -109,7 +108,7 @@ def describe_deployments(context: Context) -> Described:
     for name, cell in deployments(registration):
         _require_columns(context, name, cell)
         modules = _modules(context, name, cell)
-        files.setdefault(source := source_digest(modules), modules)
+        files.setdefault(source := digest(modules), modules)
         resolved = configuration(context, cell)
         if resolved["block"] is not None:
             policies = registered.every()

@@ -26,10 +26,10 @@ from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.stream import Stream, deploy
 from worldfork.lab.workers import Unfit, attempted, worker_name
-from worldfork.ledger.provenance import source_digest, sources, versions
+from worldfork.ledger.provenance import sources, versions
 from worldfork.ledger.row import ForkRow
 from worldfork.randomness import Purpose
-from worldfork.registration import Cell, difference, hold_owner, restore, stream_owner
+from worldfork.registration import Cell, difference, digest, hold_owner, restore, stream_owner
 
 Place = tuple[str, int]  # a task and the index of a checkpoint
 Identity = Mapping[str, Any]  # the worker's part of cell.json
@@ -193,7 +193,7 @@ def identity(context: Context, cell: Cell, *, policy: str = "", modules: dict[st
     """
     key = policy, cell.arm, cell.task
     if key not in context.identities:
-        source = source_digest(modules or _modules(context, cell))
+        source = digest(modules or _modules(context, cell))
         context.identities[key] = identity_of({**_of_worker(context, cell), "source": source})
     return context.identities[key]
 
@@ -240,7 +240,7 @@ def describe(context: Context, cells: tuple[Cell, ...]) -> Described:
             "hold": holds[cell].id if holds[cell] != cell else None,
         }
         modules = _modules(context, cell)
-        files.setdefault(source := source_digest(modules), modules)
+        files.setdefault(source := digest(modules), modules)
         configurations.append({**configuration(context, cell), "shares": shares, "source": source})
     places = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells)
     remarks = [remark for place in places if (remark := context.checkpoint(*place).remark)]

@@ -7,11 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from worldfork.errors import WorldforkError
-from worldfork.lab import replay
 from worldfork.lab.forks.checkpoints import context_of
+from worldfork.lab.replay import (
+    DeployedEpisode,
+    Pair,
+    Replay,
+    find_deployed,
+    find_pair,
+    replay_deployed,
+    replay_pair,
+)
 from worldfork.ledger.publish import WINDOWS, left_out
 from worldfork.ledger.store import Study
-from worldfork.progress import Progress, silent
+from worldfork.progress import Progress, shows_progress, silent
 from worldfork.registration.library import registrations
 
 if TYPE_CHECKING:
@@ -24,8 +32,9 @@ if TYPE_CHECKING:
 GIF_PACE: Final = 0.08  # seconds per frame at least: a GIF's frames are stored whole where the camera moves
 
 
-def film_replay(
-    study: Study,
+@shows_progress
+def replay(
+    study: Study | Path | str,
     cell: str,
     *,
     k: int,
@@ -33,25 +42,38 @@ def film_replay(
     policy: str | None = None,
     video: Path | str | None = None,
     whole_block: bool | None = None,
-    progress: Progress = silent,
-) -> replay.Replay:
-    """Run one matched episode of a study again in both branches, and write a `video` of it where one is named.
+    progress: Progress | None = None,
+) -> Replay:
+    """Run one matched episode again in both branches, from the ledger.
 
-    With a `policy` it is episode k of its deployment, beside that of `never`.
+    Args:
+        study: a study, or its folder.
+        cell: a cell's id, as the ledger and the page name it.
+        k: the decision point, from 1.
+        episode: which of its matched episodes, from 1.
+        policy: replay episode k of this policy's deployment instead, beside that of never.
+        video: also show it: an .mp4 or .gif file.
+        whole_block: rebuild the ledger's whole block, or run the pair alone; by default what the digits need.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
+
+    >>> import worldfork as wf
+    >>> wf.replay("runs/demo", "demo-cartpole-swingup-c0-away-s0", k=6, video="pair.gif")  # doctest: +SKIP
     """
-    found: replay.Pair | replay.DeployedEpisode
+    study = study if isinstance(study, Study) else Study(study)
+    show = progress or silent
+    found: Pair | DeployedEpisode
     if policy is None:
-        found, moment = replay.find_pair(study, cell, k=k, episode=episode), f"k = {k}, episode {episode}"
+        found, moment = find_pair(study, cell, k=k, episode=episode), f"k = {k}, episode {episode}"
     else:
-        found = replay.find_deployed(study, cell, policy=policy, k=k)
+        found = find_deployed(study, cell, policy=policy, k=k)
         moment = f"episode {k} of the deployment"
     refuse_copies(study)
     context = context_of(study)
 
-    def run() -> replay.Replay:
-        if isinstance(found, replay.Pair):
-            return replay.replay_pair(study, context, found, whole_block=whole_block, progress=progress)
-        return replay.replay_deployed(study, context, found, whole_block=whole_block, progress=progress)
+    def run() -> Replay:
+        if isinstance(found, Pair):
+            return replay_pair(study, context, found, whole_block=whole_block, progress=show)
+        return replay_deployed(study, context, found, whole_block=whole_block, progress=show)
 
     if video is None:
         return run()
@@ -74,7 +96,7 @@ def film_replay(
             [branch.physics for branch in replayed.branches.values()],
             title=found.cell.id,
             captions=[f"{moment}, drift level {level:.2f}" for level in replayed.levels],
-            progress=functools.partial(progress, "frames"),
+            progress=functools.partial(show, "frames"),
         )
     return replayed
 

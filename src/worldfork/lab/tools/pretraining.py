@@ -37,7 +37,7 @@ from worldfork.lab.agents.tdmpc2 import recipe as tdmpc2
 from worldfork.lab.workers import attempted, worker_name
 from worldfork.ledger import files
 from worldfork.ledger.documents import read_json
-from worldfork.progress import Notify, Progress, ignore, silent
+from worldfork.progress import Notify, Progress, ignore, log, shows_progress, silent
 from worldfork.registration import difference
 from worldfork.registration.schema import canonical
 from worldfork.registry import load
@@ -96,6 +96,7 @@ class Trained:
         return self.files == other.files and texts[0] == texts[1]
 
 
+@shows_progress
 def pretrain(
     recipe: Recipe | str | Path,
     folder: str | Path,
@@ -105,16 +106,26 @@ def pretrain(
     settings: Mapping[str, Any] | None = None,
     save_every: int = 10,
     threads: int | None = None,
-    progress: Progress = silent,
-    notify: Notify = ignore,
+    progress: Progress | None = None,
+    notify: Notify = log,
 ) -> Pretraining:
-    """Train the checkpoints of a recipe into `folder`: the seeds of a group in one program, groups wherever the
-    executor says.
+    """Train checkpoints by a recipe, or carry on where an earlier call stopped.
 
-    `recipe` is a file, the name of one that comes with worldfork, or a record; `executor`, `workers` and `settings`
-    are as for `worldfork.run`. Workers that share this disk save the training state every `save_every` episodes.
-    `threads` step the physics, by default as many as there are CPUs; no digit depends on it.
+    Args:
+        recipe: a file, the name of a recipe that comes with worldfork, or a record.
+        folder: where checkpoints, their manifests and the training state go.
+        executor: where groups of seeds (`seeds_per_group` of the recipe) are trained; as in `run`.
+        workers: processes that train a group each.
+        settings: further settings of a named executor.
+        save_every: episodes between saves of the training state, by workers that share this disk.
+        threads: step the physics, by default as many as there are CPUs; no digit depends on it.
+        progress: called with (what, done, total); by default bars in a terminal or notebook.
+        notify: called with a sentence worth knowing; by default the log `worldfork`, at INFO.
+
+    >>> import worldfork as wf
+    >>> wf.pretrain("pretrain-demo", "runs/checkpoints")  # doctest: +SKIP
     """
+    progress = progress or silent
     plan = read_recipe(recipe) if isinstance(recipe, str | Path) else recipe
     folder = Path(folder)
     if (finished := read_finished(folder)) is not None:

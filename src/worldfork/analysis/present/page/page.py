@@ -109,7 +109,7 @@ def write_page(source: Source, folder: str | Path | None = None, **options: Any)
 
 
 def default_place(source: Source) -> Path | None:
-    """Return where a ledger's page goes when nobody says otherwise; never through a link out of the study."""
+    """Return where a ledger's page goes when nobody says otherwise."""
     if isinstance(source, Study):
         path = source.origin
     elif isinstance(source, str | Path):
@@ -120,7 +120,7 @@ def default_place(source: Source) -> Path | None:
         return path.with_name(f"{name_of(path)}.html")
     if not path.is_dir():
         return path.with_suffix(".html")
-    return files.confined(path / "report" / "index.html", within=path)
+    return path / "report" / "index.html"
 
 
 def page_name(ledger: Path) -> str:

@@ -27,9 +27,10 @@ from worldfork.lab.agents.pretraining.worlds import Worlds
 from worldfork.lab.determinism import flags, processor
 from worldfork.lab.environments.base import Environment
 from worldfork.lab.episodes import fixed_level_returns
-from worldfork.ledger.provenance import source_digest, sources, versions
+from worldfork.ledger.provenance import sources, versions
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.randomness import Purpose, generator
+from worldfork.registration import digest
 from worldfork.version import __version__
 
 SOURCE: Final = "pretraining: sequences drawn uniformly from all that was collected"
@@ -94,7 +95,7 @@ def trainer(recipe: PretrainingRecipe, *, module: str) -> dict[str, object]:
         "compiler_flags": flags(),
         "simulator": simulators,
         "packages": versions(("numpy", *plugin.packages)),
-        "source": source_digest(sources((__name__, module))),
+        "source": digest(sources((__name__, module))),
     }
 
 
