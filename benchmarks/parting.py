@@ -168,13 +168,13 @@ def _after_episode(context: Context, shape: Shape, state: State) -> State:
         episode = cut(
             rolled.trace, index, schedule=context.schedule(cell), repeat=1, action_noise=0.0, before=state.k
         )
-        streams.append(extended(state.streams[index], episode))
+        streams.append(extended(state.streams[index], episode) if state.streams else episode)
     return dataclasses.replace(state, k=state.k + 1, streams=tuple(streams))
 
 
 def _updated(context: Context, shape: Shape, state: State, *, own_window: bool) -> State:
     """The update of a decision point; who is to see the frozen model's window is shown never's stream."""
-    frozen: dict[object, Stream | None] = {}
+    frozen: dict[object, Stream] = {}
     shown, firing = [], []
     for index, ((policy, cell), stream) in enumerate(zip(shape.batch.sets, state.streams, strict=True)):
         frozen.setdefault(cell.checkpoint, stream)  # never is the first policy

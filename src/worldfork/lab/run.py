@@ -4,14 +4,15 @@
                                                         -> closed-loop deployments, where registered
                                    with [stopping]: a look, then the next checkpoints, until all is answered
 
-Forks are computed by `worldfork.lab.forks.tasks.perform` and deployments by `lab.closed_loop.tasks.perform`, which
-an executor runs here or elsewhere. Everything is written through `worldfork.ledger.store`, and only this process
-writes. An interrupted run is carried on by the same call: what is in the ledger stays, what is missing is done.
+Forks are computed by the tasks of `worldfork.lab.forks.tasks` and deployments by those of `lab.closed_loop.tasks`,
+which an executor performs here or elsewhere. Everything is written through `worldfork.ledger.store`, and only this
+process writes. An interrupted run is carried on by the same call: what is in the ledger stays, what is missing is
+done.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -124,7 +125,7 @@ def run(
                 setting=this.setting,
                 identities=this.deployed_identities,
                 fit=fit_thresholds,
-                map_tasks=lambda tasks, named: this.map(study, tasks, closed_loop.Ended, named),
+                map_tasks=lambda tasks: this.map(study, tasks, closed_loop.Ended),
                 progress=progress,
             )
     return study
@@ -161,11 +162,10 @@ class _Run:
 
     def describe(self, study: Study) -> Described:
         """Return what will determine every row, as the workers describe it. Nothing has been written yet."""
-        tasks: list[Task | closed_loop.DescribeDeployments] = [Describe(self.setting, self.cells)]
+        tasks: list[Task] = [Describe(self.setting, self.cells)]
         if self.registration.deployment is not None:
             tasks.append(closed_loop.DescribeDeployments(self.setting))
-        named = ("the study's set-up", "the deployments' set-up")
-        results = dict(self.map(study, tasks, Described, named.__getitem__))
+        results = dict(self.map(study, tasks, Described))
         self.deployments = results.get(1)
         return results[0]
 
@@ -231,10 +231,9 @@ class _Run:
         done, total = sum(map(len, batches)) - sum(map(len, missing)), sum(map(len, batches))
         self.progress("streams", done, total)
         tasks = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
-        named = [f"{batch[0].id} and its batch" for batch in missing]
-        for index, result in self.map(study, tasks, Streamed, named.__getitem__):
+        for index, result in self.map(study, tasks, Streamed):
             for cell, stream in zip(missing[index], result.streams, strict=True):
-                study.cell(cell.id).write_stream(stream.log.columns(), stream.recording.columns())
+                study.cell(cell.id).write_stream(stream.log, stream.recording)
                 took = {"what": "streams", "seconds": result.seconds, "worker": result.worker}
                 study.cell(cell.id).note("timings.jsonl", took)
             done += len(missing[index])
@@ -259,12 +258,14 @@ class _Run:
                 and all(k <= len(rows[owners[cell]]) for cell, k in block if shared)
             ]
             missing = _tasks_in_turn(missing)
-            named = [f"{block[0][0].id} from fork {block[0][1]} on" for block in missing]
             early: dict[tuple[Cell, int], ForkRow] = {}
             tasks = (self._label(study, block, rows, owners) for block in missing)
-            for index, result in self.map(study, tasks, Labelled, named.__getitem__):
+            for index, result in self.map(study, tasks, Labelled):
                 if [(cell.id, k) for cell, k in missing[index]] != [(row.cell, row.k) for row in result.rows]:
-                    raise Answers(self.executor).wrong(f"answered {named[index]} with the rows of another block")
+                    (first, k), *_ = missing[index]
+                    raise Answers(self.executor).wrong(
+                        f"answered {first.id} from fork {k} on with the rows of another block"
+                    )
                 early.update(zip(missing[index], result.rows, strict=True))
                 for cell in dict.fromkeys(cell for cell, _ in missing[index]):
                     _write_in_order(study, cell, rows=rows[cell], early=early)
@@ -286,24 +287,23 @@ class _Run:
             self.notify(outcome(self.registration, course.looks))
         return tuple(cell for cell in course.due if cell not in rows)
 
-    def map(
-        self, study: Study, tasks: Iterable[Any], expected: type[Result], named: Callable[[int], str]
-    ) -> Iterator[tuple[int, Result]]:
+    def map(self, study: Study, tasks: Iterable[Task], expected: type[Result]) -> Iterator[tuple[int, Result]]:
         """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept; so is
         what an executor lost."""
         failures: list[tuple[str, str]] = []  # the task's name, and the reason
         answers = Answers(self.executor)
+        names = answers.names
         begun = study.path.joinpath("registration.json").exists()  # a refused run leaves nothing behind
-        for index, result in answers.of(tasks, function=_perform):
+        for index, result in answers.of(tasks, function=perform):
             if isinstance(result, Failed):
-                failures.append((named(index), result.reason))
+                failures.append((names[index], result.reason))
                 if begun:
-                    files.append(study.path / FAILURES, f"{named(index)}\n{result.details}\n".encode())
+                    files.append(study.path / FAILURES, f"{names[index]}\n{result.details}\n".encode())
             elif isinstance(result, expected):
                 yield index, result
             else:
-                raise answers.wrong(f"answered {named(index)} with a {type(result).__name__}")
-        failures += [(named(index), "the executor did not bring it back") for index in answers.missing()]
+                raise answers.wrong(f"answered {names[index]} with a {type(result).__name__}")
+        failures += [(names[index], "the executor did not bring it back") for index in answers.missing()]
         if failures and not begun:
             reasons = dict.fromkeys(reason for _, reason in failures)  # several set-ups fail for one reason
             raise WorldforkError("The study could not begin, and nothing was written:\n  " + "\n  ".join(reasons))
@@ -379,13 +379,6 @@ def _tasks_in_turn(blocks: Sequence[Block]) -> list[Block]:
         counted[block[0][0].task] += 1
         turns.append(counted[block[0][0].task])
     return [block for _, block in sorted(zip(turns, blocks, strict=True), key=lambda pair: pair[0])]
-
-
-def _perform(task: Any) -> Any:
-    """Do one task, of forks or of deployments."""
-    if isinstance(task, closed_loop.DescribeDeployments | closed_loop.Advance):
-        return closed_loop.perform(task)
-    return perform(task)
 
 
 def _as_begun(folder: ChainFolder[Any], resolved: dict[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ class Advanced:
 
     rows: list[DeploymentRow]
     episodes: list[Stream]  # what happened, in the order of the rows
-    state: State
-    seconds: dict[str, float]  # by what was done
+    state: State = dataclasses.field(compare=False)  # rows have its digests
+    seconds: dict[str, float] = dataclasses.field(compare=False)  # by what was done
 
 
 def advance(context: Context, shape: Shape, state: State) -> Advanced:
@@ -50,7 +50,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
         cut(rolled.trace, index, schedule=context.schedule(cell), repeat=repeat, action_noise=noise, before=k - 1)
         for index, (_, cell) in enumerate(shape.batch.sets)
     ]
-    streams = tuple(extended(*pair) for pair in zip(state.streams, episodes, strict=True))
+    streams = tuple(map(extended, state.streams, episodes) if state.streams else episodes)
     clock.append(time.perf_counter())
     losses = _validation_losses(context, shape, state, episodes)
     measured, segments = {}, {}
@@ -165,11 +165,7 @@ def evaluate(context: Context, shape: Shape, state: State) -> Rolled:
     """Return the models as they are after decision `state.k`, on the episodes of fork k: those that its HOLD and
     its UPDATE met in the one-step ledger."""
     arm = context.registration.arm(shape.batch.sets[0][1].arm)
-    forks = [
-        Fork(cell, state.k, stream)
-        for (_, cell), stream in zip(shape.batch.sets, state.streams, strict=True)
-        if stream is not None
-    ]
+    forks = [Fork(cell, state.k, stream) for (_, cell), stream in zip(shape.batch.sets, state.streams, strict=True)]
     return roll_out(
         context.agent(shape.batch.task, arm),
         context.environment(shape.batch.task),

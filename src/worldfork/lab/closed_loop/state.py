@@ -15,11 +15,12 @@ import numpy as np
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays, needs_full_blocks
-from worldfork.lab.closed_loop.batches import Batch, episode_of, segment_of, whole
+from worldfork.lab.closed_loop.batches import Batch, segment_of, whole
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import fit_record
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.stream import Stream, window
+from worldfork.ledger.arrays import content_digest
 from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, TrialRecord, is_kept, policy_of
 from worldfork.ledger.row import FitRecord, Number
 from worldfork.randomness import words
@@ -73,7 +74,7 @@ class State(_Models):
     parameters: Arrays
     optimiser: Arrays
     digests: tuple[str, ...]  # of parameters and optimiser, set by set
-    streams: tuple[Stream | None, ...]  # everything since deployment began
+    streams: tuple[Stream, ...]  # everything since deployment began; none before the first episode
     memories: tuple[Any, ...]  # of each policy's trigger
     incumbents: Incumbents | None = None  # None while no trial is under way
 
@@ -128,7 +129,7 @@ def begin(context: Context, shape: Shape) -> State:
         parameters=arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
         optimiser=arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
         digests=tuple(digests[id(checkpoint)] for checkpoint in checkpoints),
-        streams=(None,) * len(checkpoints),
+        streams=(),
         memories=tuple(memories),
     )
 
@@ -218,9 +219,8 @@ def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
     same parameters and optimiser, and have seen the same transitions."""
     groups: dict[tuple[Cell, str, str], list[int]] = {}
     for index in fired:
-        stream = state.streams[index]
-        assert stream is not None
-        key = shape.batch.sets[index][1], state.digests[index], arrays.digest(stream.recording.columns())
+        seen = content_digest(state.streams[index].recording)
+        key = shape.batch.sets[index][1], state.digests[index], seen
         groups.setdefault(key, []).append(index)
     return list(groups.values())
 
@@ -236,7 +236,7 @@ def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[
     mechanism = context.mechanism(arm)
     checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for cell in cells]
     events = [cell.update_event(context.registration.seed).at(fork=state.k) for cell in cells]
-    recordings = [whole(state.streams[index], arm.stream.decision_points) for index in block]
+    recordings = [whole(state.streams[index].recording, arm.stream.decision_points) for index in block]
     trained = mechanism.update(
         agent,
         arrays.take(state.parameters, block),
@@ -253,17 +253,14 @@ def rebuild(
     context: Context, shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]
 ) -> State:
     """Return the state after the last of these rows, of which all sets have as many, from the ledger alone."""
-    histories: list[Stream | None] = [None] * len(shape.batch.sets)
-    for index, stream in zip(shape.real, streams, strict=True):
-        histories[index] = stream
-    if len(shape.real) < len(histories):  # a padded set is the last cell of its policy over again
-        for index in range(len(histories)):
-            histories[index] = histories[index] or histories[index - 1]
-    state = dataclasses.replace(begin(context, shape), streams=tuple(histories))
+    history = dict(zip(shape.real, streams, strict=True))
+    for index in range(len(shape.batch.sets)):  # a padded set is the last cell of its policy over again
+        history.setdefault(index, history.get(index - 1, streams[0]))
+    state = dataclasses.replace(begin(context, shape), streams=tuple(history[index] for index in sorted(history)))
     for k in range(1, len(rows[0]) + 1):
-        recorded = {index: history[k - 1] for index, history in zip(shape.real, rows, strict=True)}
+        recorded = {index: of[k - 1] for index, of in zip(shape.real, rows, strict=True)}
         segments = {
-            index: segment_of(episode_of(histories[index], k), k, level=row.level, signals=row.signals)
+            index: segment_of(history[index], k, level=row.level, signals=row.signals)
             for index, row in recorded.items()
         }
         returns = {

@@ -21,7 +21,7 @@ from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.signals import Episode, read_signal
-from worldfork.lab.stream import Stream, segment, window
+from worldfork.lab.stream import LOGGED, Stream, logged, segment, window
 from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, gain, mean
 from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Cell
@@ -216,10 +216,10 @@ def fit_record(update: Update, index: int) -> FitRecord:
 
 def read_signals(context: Context, fork: Fork, *, level: float, validation_loss: float) -> dict[str, float | None]:
     """Return every registered signal on the episode before a fork."""
-    logged = fork.stream.log.of_episode(fork.k)
+    steps = logged(fork.stream.log, fork.k)
     episode = Episode(
         k=fork.k,
-        steps={name: logged[name] for name in ("reward", *fork.stream.log.signals)},
+        steps={name: values for name, values in steps.items() if name == "reward" or name not in LOGGED},
         level=level,
         clean_return=context.checkpoint(fork.cell.task, fork.cell.checkpoint).clean_return,
         validation_loss=validation_loss,
@@ -243,7 +243,7 @@ def _row(
         step=step,
         env_step=step * environment.action_repeat,
         level=level,
-        rate=float(fork.stream.log.rate[step - 1]),
+        rate=float(fork.stream.log["rate"][step - 1]),
         signals=read_signals(context, fork, level=level, validation_loss=validation_loss),
         hold=hold.returns,
         update=update.returns,
