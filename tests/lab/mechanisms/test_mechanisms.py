@@ -11,7 +11,7 @@ from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic, LinearQuadraticPlugin
-from worldfork.lab.agents.training import Optimiser, Schedule, TrainingPlan
+from worldfork.lab.agents.training import Descent, TrainingPlan
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update
 from worldfork.randomness import Event, Purpose, words
@@ -266,9 +266,9 @@ def test_optimisers_are_those_of_optax(optimiser: str, settings: dict[str, float
 
     random = np.random.default_rng(0)
     start, gradients = random.normal(size=(SETS, 2, 3)), random.normal(size=(6, SETS, 2, 3))
-    chosen = Optimiser(name=optimiser, learning_rate=0.1, **settings)
-    plan = TrainingPlan(6, "model", 0.5, optimiser=chosen, schedule=Schedule(shape="cosine", final=0.1, warmup=2))
-    ours = _Optimiser(plan, own_rate=9.0, own_momentum=0.9)
+    chosen = {"optimiser": optimiser, "learning_rate": 0.1, **settings}
+    descent = Descent.model_validate({**chosen, "schedule": "cosine", "final": 0.1, "warmup": 2})
+    ours = _Optimiser(TrainingPlan(6, "model", 0.5, descent=descent), own_rate=9.0, own_momentum=0.9)
     steps = np.array([6, 6])
     x, state = {"theta": start}, ours.begin({"theta": start}, None)
     for step, gradient in enumerate(gradients):

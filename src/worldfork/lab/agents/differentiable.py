@@ -128,22 +128,22 @@ def train(
     """Carry out `plan` on the parameters that `trained` picks by name; `rates` are the agent's own, by group, and
     `sequences` the size of a minibatch."""
     randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
-    chosen, schedule, penalty = plan.optimiser, plan.schedule, plan.penalty
+    descent, penalty = plan.descent, plan.penalty
     structure = Structure(
         trained=tuple(sorted(name for name in parameters if trained(name))),
         scope=plan.scope,
-        optimiser=chosen.name,
-        schedule=None if schedule.flat else schedule.shape,
+        optimiser=descent.optimiser,
+        schedule=descent.schedule if descent.scheduled else None,
         rank=plan.adapter.rank if plan.adapter else None,
         steps_differ=not isinstance(plan.steps, int),
     )
     numbers = Numbers(
         rates={group: np.float32(plan.rate * rate) for group, rate in rates.items()},
-        learning_rate=np.float32(plan.rate * (chosen.learning_rate or 0.0)),
-        momentum=np.float32(chosen.momentum),
-        weight_decay=np.float32(chosen.weight_decay),
-        warmup=np.int32(schedule.warmup),
-        final=np.float32(schedule.final),
+        learning_rate=np.float32(plan.rate * (descent.learning_rate or 0.0)),
+        momentum=np.float32(descent.momentum),
+        weight_decay=np.float32(descent.weight_decay),
+        warmup=np.int32(descent.warmup),
+        final=np.float32(descent.final),
         rehearsed=np.int32(rehearsed(plan.rehearsal.share, sequences) if plan.rehearsal else 0),
         strength=np.float32(penalty.strength if penalty else 0.0),
         scale=np.float32(plan.adapter.scale / plan.adapter.rank if plan.adapter else 0.0),

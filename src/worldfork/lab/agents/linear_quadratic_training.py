@@ -46,7 +46,7 @@ def descend(
     trained = {"theta": theta} if adapter is None else adapter
     optimiser = _Optimiser(plan, own_rate=learning_rate, own_momentum=momentum)
     # The velocity goes on where it is the whole matrix that is trained by the agent's own optimiser.
-    persistent = plan.optimiser.name == "own" and adapter is None
+    persistent = plan.descent.optimiser == "own" and adapter is None
     state = optimiser.begin(trained, velocity if persistent else None)
     weight = _importance(plan)
     norm = np.zeros(sets)
@@ -78,8 +78,8 @@ class _Optimiser:
     """Steps from gradients, for a dictionary of arrays; the state is a list of dictionaries like it."""
 
     def __init__(self, plan: TrainingPlan, *, own_rate: float, own_momentum: float) -> None:
-        self.plan, self.chosen = plan, plan.optimiser
-        own_optimiser = self.chosen.name == "own"
+        self.chosen = plan.descent
+        own_optimiser = self.chosen.optimiser == "own"
         self.rate = plan.rate * own_rate if own_optimiser else plan.rate * (self.chosen.learning_rate or 0.0)
         self.momentum = own_momentum if own_optimiser else self.chosen.momentum
 
@@ -87,7 +87,7 @@ class _Optimiser:
         zeros = {name: np.zeros_like(x) for name, x in trained.items()}
         if velocity is not None:
             return [{"theta": velocity}]
-        return [zeros] if self.chosen.name in ("own", "sgd") else [zeros, zeros]
+        return [zeros] if self.chosen.optimiser in ("own", "sgd") else [zeros, zeros]
 
     def step(
         self,
@@ -99,7 +99,7 @@ class _Optimiser:
         steps: Integer[np.ndarray, " P"],
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         rate = self._rate(step, steps)
-        match self.chosen.name:
+        match self.chosen.optimiser:
             case "own":
                 velocity = {name: self.momentum * state[0][name] - rate * x for name, x in gradients.items()}
                 return {name: x + velocity[name] for name, x in trained.items()}, [velocity]
@@ -116,10 +116,10 @@ class _Optimiser:
         return after, [mean, square]
 
     def _rate(self, step: int, steps: Integer[np.ndarray, " P"]) -> Any:
-        schedule = self.plan.schedule
-        if schedule.flat:
+        if not self.chosen.scheduled:
             return self.rate
-        share = scheduled(schedule.shape, step, steps, warmup=schedule.warmup, final=schedule.final, xp=np)
+        warmup, final = self.chosen.warmup, self.chosen.final
+        share = scheduled(self.chosen.schedule, step, steps, warmup=warmup, final=final, xp=np)
         return self.rate * np.broadcast_to(share, steps.shape)[:, None, None]
 
 
