@@ -119,7 +119,7 @@ def expected_returns_of(
             mode=arm.evaluation.mode if evaluation else "forward",
         )
         levels.append(schedule.felt(met))
-    gains = agent.gain(state.parameters)
+    gains = agent.gain(state.models.parameters)
     return expected_returns(world.matrices, gains, levels=np.stack(levels), action_noise=arm.stream.action_noise)
 
 

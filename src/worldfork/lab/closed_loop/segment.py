@@ -19,10 +19,9 @@ from worldfork.lab.closed_loop.state import Shape, State, decide, settle, update
 from worldfork.lab.episode_log import Rolled
 from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import Branch, Fork, fork_event, fork_levels, read_signals
+from worldfork.lab.forks.label import Branch, Fork, branches_of, fork_event, fork_levels, read_signals
 from worldfork.lab.stream import Stream, cut, segment
 from worldfork.ledger.closed_loop import DeploymentRow
-from worldfork.ledger.row import finite
 from worldfork.randomness import Purpose
 from worldfork.registration import Cell
 from worldfork.registration.policies import Deployment
@@ -43,7 +42,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
     k, clock = state.k + 1, [time.perf_counter()]
     rolled = roll_episode(context, shape, state)
     assert rolled.trace is not None
-    outcomes, beside = _outcomes(rolled), roll_incumbents(context, shape, state)
+    outcomes, beside = branches_of(rolled), roll_incumbents(context, shape, state)
     environment, noise = context.environment(shape.batch.task), _noise(context, shape)
     repeat = environment.action_repeat
     episodes = [
@@ -68,7 +67,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
     clock.append(time.perf_counter())
     evaluated = evaluate(context, shape, state) if k in _registered(context).evaluate_at else None
     clock.append(time.perf_counter())
-    evaluations = None if evaluated is None else _outcomes(evaluated)
+    evaluations = None if evaluated is None else branches_of(evaluated)
     rows = []
     for index in shape.real:
         (policy, cell), (stream, recording) = shape.batch.sets[index], episodes[index].digests
@@ -97,7 +96,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
                 draws=outcome.draws,
                 evaluation_draws=None if evaluation is None else evaluation.draws,
                 trial=trials.get(index),
-                state=state.digests[index],
+                state=state.models.digests[index],
                 stream=stream,
                 window=recording,
                 prev="",
@@ -116,7 +115,7 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
 def roll_episode(context: Context, shape: Shape, state: State, *, record: Record | None = None) -> Rolled:
     """Return the deployment's own next episode, of every set."""
     cells = [cell for _, cell in shape.batch.sets]
-    return _next_episode(context, shape, cells, state.parameters, k=state.k, trace=True, record=record)
+    return _next_episode(context, shape, cells, state.models.parameters, k=state.k, trace=True, record=record)
 
 
 def roll_incumbents(context: Context, shape: Shape, state: State) -> dict[int, Branch]:
@@ -128,7 +127,7 @@ def roll_incumbents(context: Context, shape: Shape, state: State) -> dict[int, B
         return {}
     cells = [shape.batch.sets[index][1] for index in shape.tried]
     rolled = _next_episode(context, shape, cells, state.incumbents.parameters, k=state.k)
-    outcomes = dict(zip(shape.tried, _outcomes(rolled), strict=True))
+    outcomes = dict(zip(shape.tried, branches_of(rolled), strict=True))
     return {index: outcomes[index] for index in state.under_trial}
 
 
@@ -169,22 +168,13 @@ def evaluate(context: Context, shape: Shape, state: State) -> Rolled:
     return roll_out(
         context.agent(shape.batch.task, arm),
         context.environment(shape.batch.task),
-        state.parameters,
+        state.models.parameters,
         Draws.of([fork_event(context, fork) for fork in forks], np.arange(_registered(context).episodes)),
         levels=np.stack([fork_levels(context, fork) for fork in forks]),
         action_noise=_noise(context, shape),
         halves=context.registration.execution.halves,
         after_end=context.after_end(shape.batch.task) or "reset",
     )
-
-
-def _outcomes(rolled: Rolled) -> list[Branch]:
-    """Return the outcome of each set's episodes."""
-    columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
-    return [
-        Branch(finite(returns), int(replaced.sum()), int(unstable.sum()), draws)
-        for returns, replaced, unstable, draws in columns
-    ]
 
 
 def _validation_losses(
@@ -202,7 +192,7 @@ def _validation_losses(
         stop = start + size if needs_full_blocks(agent) else min(start + size, len(episodes))
         part = np.minimum(np.arange(start, stop), len(episodes) - 1)
         seen = segment([episodes[index].recording for index in part], [1] * len(part))
-        losses.append(np.asarray(agent.loss(arrays.take(state.parameters, part), seen), np.float64))
+        losses.append(np.asarray(agent.loss(arrays.take(state.models.parameters, part), seen), np.float64))
     return np.concatenate(losses)[: len(episodes)]
 
 

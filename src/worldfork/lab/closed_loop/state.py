@@ -8,7 +8,7 @@ came to is in the rows, so that no episode is played again.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -44,44 +44,50 @@ class Shape:
         return tuple(index for index, episodes in enumerate(self.trials) if episodes)
 
 
-class _Models:
-    """Records with parameter sets and their optimisers."""
+@dataclasses.dataclass(frozen=True)
+class Models:
+    """Parameter sets with their optimisers."""
 
     parameters: Arrays
     optimiser: Arrays
+    digests: tuple[str, ...]  # of parameters and optimiser, set by set
 
     def __getstate__(self) -> dict[str, Any]:
         """Sent to another process, arrays are NumPy's; here they stay on the device they are on."""
         return {**vars(self), "parameters": _on_host(self.parameters), "optimiser": _on_host(self.optimiser)}
 
+    def take(self, index: Sequence[int]) -> "Models":
+        """Return those at `index`."""
+        parameters, optimiser = (arrays.take(group, np.array(index)) for group in (self.parameters, self.optimiser))
+        return Models(parameters, optimiser, tuple(self.digests[place] for place in index))
+
+    def replaced(self, others: "Models", places: Mapping[int, int]) -> "Models":
+        """Return these, but for some from among others, by their places there."""
+        if not places:
+            return self
+        digests = (others.digests[places[i]] if i in places else digest for i, digest in enumerate(self.digests))
+        return Models(
+            _put(self.parameters, others.parameters, places, what="parameters"),
+            _put(self.optimiser, others.optimiser, places, what="optimiser state"),
+            tuple(digests),
+        )
+
 
 @dataclasses.dataclass(frozen=True)
-class Incumbents(_Models):
-    """Models that updates on trial may still give way to. Every set of `Shape.tried` has one, so that the shape is
-    always the same; those of sets without a trial under way mean nothing."""
+class State:
+    """P parameter sets after decision `k`.
 
-    parameters: Arrays
-    optimiser: Arrays
-    digests: tuple[str, ...]
-    returns: Mapping[int, tuple[tuple[Number, Number], ...]]  # of the trials under way, by set: update, incumbent
-
-
-@dataclasses.dataclass(frozen=True)
-class State(_Models):
-    """P parameter sets after decision `k`."""
+    While an update is on trial, every set of `Shape.tried` has an incumbent, the model that the update may still
+    give way to, so that the shape is always the same; those of sets without a trial under way mean nothing.
+    """
 
     k: int
-    parameters: Arrays
-    optimiser: Arrays
-    digests: tuple[str, ...]  # of parameters and optimiser, set by set
+    models: Models
     streams: tuple[Stream, ...]  # everything since deployment began; none before the first episode
     memories: tuple[Any, ...]  # of each policy's trigger
-    incumbents: Incumbents | None = None  # None while no trial is under way
-
-    @property
-    def under_trial(self) -> Mapping[int, tuple[tuple[Number, Number], ...]]:
-        """The sets whose update is on trial, with the returns so far."""
-        return self.incumbents.returns if self.incumbents else {}
+    incumbents: Models | None = None  # None while no trial is under way
+    # By set: the returns of the update and of its incumbent so far.
+    under_trial: Mapping[int, tuple[tuple[Number, Number], ...]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,9 +132,11 @@ def begin(context: Context, shape: Shape) -> State:
         memories.append(policy.begin(key, event=event))
     return State(
         k=0,
-        parameters=arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
-        optimiser=arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
-        digests=tuple(digests[id(checkpoint)] for checkpoint in checkpoints),
+        models=Models(
+            arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
+            arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
+            tuple(digests[id(checkpoint)] for checkpoint in checkpoints),
+        ),
         streams=(),
         memories=tuple(memories),
     )
@@ -157,20 +165,19 @@ def settle(
         state: the state that the episode was played with.
         returns: what the update and its incumbent returned, by set.
     """
-    incumbents = state.incumbents
-    if incumbents is None:
+    if state.incumbents is None:
         return state, {}
     records, going, lost = {}, {}, {}
-    for index, before in incumbents.returns.items():
+    for index, before in state.under_trial.items():
         so_far, kept = (*before, returns[index]), None
         if len(so_far) < shape.trials[index]:
             going[index] = so_far
         elif not (kept := is_kept(*zip(*so_far, strict=True))):
             lost[index] = shape.tried.index(index)
         records[index] = TrialRecord(incumbent_return=returns[index][1], kept=kept)
-    state = _replaced(state, incumbents, incumbents.digests, lost)
-    still = dataclasses.replace(incumbents, returns=going) if going else None
-    return dataclasses.replace(state, incumbents=still), records
+    models = state.models.replaced(state.incumbents, lost)
+    incumbents = state.incumbents if going else None
+    return dataclasses.replace(state, models=models, incumbents=incumbents, under_trial=going), records
 
 
 def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, Spent]]:
@@ -189,12 +196,14 @@ def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -
         alike, size = _alike(shape, state, of_arm), context.registration.forks_per_block(arm)
         blocks += [alike[start : start + size] for start in range(0, len(alike), size)]
     for groups in blocks:  # no set is in two of them
-        trained, trained_digests = _train_block(context, shape, state, [group[0] for group in groups])
+        trained = _train_block(context, shape, state, [group[0] for group in groups])
         places = {index: place for place, group in enumerate(groups) for index in group}
         spent |= {
             index: Spent(fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()
         }
-        state = _replaced(state, trained, trained_digests, places)
+        digests = _digests(trained.parameters, trained.optimiser, len(groups))
+        models = Models(trained.parameters, trained.optimiser, digests)
+        state = dataclasses.replace(state, models=state.models.replaced(models, places))
     return state, spent
 
 
@@ -203,15 +212,10 @@ def _begin_trials(shape: Shape, state: State, fired: Sequence[int]) -> State:
     begun = [index for index in fired if shape.trials[index]]
     if not begun:
         return state
-    incumbents = state.incumbents
-    if incumbents is None:
-        tried = np.array(shape.tried)
-        digests = tuple(state.digests[index] for index in tried)
-        parameters, optimiser = (arrays.take(group, tried) for group in (state.parameters, state.optimiser))
-        incumbents = Incumbents(parameters, optimiser, digests, {})
-    incumbents = _replaced(incumbents, state, state.digests, {shape.tried.index(index): index for index in begun})
-    returns = {**incumbents.returns, **dict.fromkeys(begun, ())}
-    return dataclasses.replace(state, incumbents=dataclasses.replace(incumbents, returns=returns))
+    incumbents = state.incumbents or state.models.take(shape.tried)
+    incumbents = incumbents.replaced(state.models, {shape.tried.index(index): index for index in begun})
+    under_trial = {**state.under_trial, **dict.fromkeys(begun, ())}
+    return dataclasses.replace(state, incumbents=incumbents, under_trial=under_trial)
 
 
 def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
@@ -220,14 +224,13 @@ def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
     groups: dict[tuple[Cell, str, str], list[int]] = {}
     for index in fired:
         seen = content_digest(state.streams[index].recording)
-        key = shape.batch.sets[index][1], state.digests[index], seen
+        key = shape.batch.sets[index][1], state.models.digests[index], seen
         groups.setdefault(key, []).append(index)
     return list(groups.values())
 
 
-def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[int]) -> tuple[Update, list[str]]:
-    """Return the update of these sets, and their digests. The last set fills the block where the agent needs full
-    ones."""
+def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[int]) -> Update:
+    """Return the update of these sets. The last one fills the block where the agent needs full ones."""
     arm = context.registration.arm(shape.batch.sets[chosen[0]][1].arm)
     agent = context.agent(shape.batch.task, arm)
     size = context.registration.forks_per_block(arm.name) if needs_full_blocks(agent) else len(chosen)
@@ -239,14 +242,13 @@ def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[
     recordings = [whole(state.streams[index].recording, arm.stream.decision_points) for index in block]
     trained = mechanism.update(
         agent,
-        arrays.take(state.parameters, block),
-        optimiser=arrays.take(state.optimiser, block),
+        arrays.take(state.models.parameters, block),
+        optimiser=arrays.take(state.models.optimiser, block),
         origin=Origin.of(checkpoints, replay=mechanism.reads_replay),
         window=window(recordings, [state.k] * size),
         batch_keys=np.stack([words(event) for event in events]),
     )
-    within_window(mechanism, trained)
-    return trained, _digests(trained.parameters, trained.optimiser, len(chosen))
+    return within_window(mechanism, trained)
 
 
 def rebuild(
@@ -271,7 +273,7 @@ def rebuild(
         state, decisions = decide(shape, state, segments)
         state, _ = update(context, shape, state, [index for index in recorded if decisions[index].fired])
         for index, row in recorded.items():
-            again = trials.get(index), decisions[index].fired, state.digests[index]
+            again = trials.get(index), decisions[index].fired, state.models.digests[index]
             if again != (row.trial, row.fired, row.state):
                 raise WorldforkError(
                     f"{row.cell}, policy `{row.policy}`: decision {k} does not come out again as its row says. "
@@ -279,26 +281,6 @@ def rebuild(
                     "began, or use a new folder."
                 )
     return state
-
-
-Held = TypeVar("Held", State, Incumbents)
-
-
-def _replaced(
-    held: Held, models: State | Incumbents | Update, digests: Sequence[str], places: Mapping[int, int]
-) -> Held:
-    """Return `held` with some of its models from among others, by their places there."""
-    if not places:
-        return held
-    by_set = list(held.digests)
-    for index, place in places.items():
-        by_set[index] = digests[place]
-    return dataclasses.replace(
-        held,
-        parameters=_put(held.parameters, models.parameters, places, what="parameters"),
-        optimiser=_put(held.optimiser, models.optimiser, places, what="optimiser state"),
-        digests=tuple(by_set),
-    )
 
 
 def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str) -> Arrays:
@@ -320,13 +302,13 @@ def _on_host(group: Arrays) -> Arrays:
     return {name: np.asarray(array) for name, array in group.items()}
 
 
-def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> list[str]:
+def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> tuple[str, ...]:
     """Return the digests of the first `count` sets; all arrays come to the host once."""
     groups = _on_host(parameters), _on_host(optimiser)
-    return [
+    return tuple(
         _digest(*({name: array[place : place + 1] for name, array in group.items()} for group in groups))
         for place in range(count)
-    ]
+    )
 
 
 def _digest(parameters: Arrays, optimiser: Arrays) -> str:

@@ -62,14 +62,14 @@ class Evaluation:
     first_hold: int
     seconds: dict[str, float]  # spent on updates and on evaluations
 
-    def branches(self) -> list[Branch]:
-        """Return every parameter set's outcome."""
-        rolled = self.rolled
-        columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
-        return [
-            Branch(finite(returns), int(replaced.sum()), int(unstable.sum()), draws)
-            for returns, replaced, unstable, draws in columns
-        ]
+
+def branches_of(rolled: Rolled) -> list[Branch]:
+    """Return every parameter set's outcome."""
+    columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
+    return [
+        Branch(finite(returns), int(replaced.sum()), int(unstable.sum()), draws)
+        for returns, replaced, unstable, draws in columns
+    ]
 
 
 def label(context: Context, forks: Sequence[Fork]) -> tuple[list[ForkRow], dict[str, float]]:
@@ -83,7 +83,7 @@ def label(context: Context, forks: Sequence[Fork]) -> tuple[list[ForkRow], dict[
 
 def rows_of(context: Context, forks: Sequence[Fork], evaluation: Evaluation) -> list[ForkRow]:
     """Return the rows of an evaluated block, in its order and not yet chained."""
-    branches, size = evaluation.branches(), evaluation.size
+    branches, size = branches_of(evaluation.rolled), evaluation.size
     losses = np.concatenate([validation_losses(context, part) for part in parts_of(context, forks, size=size)])
     rows = []
     for index, fork in enumerate(forks):
