@@ -22,7 +22,7 @@ import worldfork as wf
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.closed_loop import state
-from worldfork.lab.closed_loop.state import Models
+from worldfork.lab.closed_loop.state import Models, State
 from worldfork.lab.run import run
 from worldfork.ledger.closed_loop import DeploymentRow, read_log_parts, read_window_parts, segment_files
 from worldfork.ledger.store import Study

@@ -252,9 +252,9 @@ def test_incumbents_play_together_and_only_while_a_trial_is_under_way(
     played: dict[int, list[int]] = {}
     real = segment._next_episode
 
-    def counted(context: Any, shape: Any, cells: list[Any], parameters: Any, **more: Any) -> Any:
+    def counted(shape: Any, cells: list[Any], parameters: Any, **more: Any) -> Any:
         played.setdefault(more["k"] + 1, []).append(len(cells))
-        return real(context, shape, cells, parameters, **more)
+        return real(shape, cells, parameters, **more)
 
     monkeypatch.setattr(segment, "_next_episode", counted)
     run(write(tmp_path, text.replace("checkpoints = [0, 1]", "checkpoints = [0]")), tmp_path / "study")

@@ -260,15 +260,15 @@ def replay_deployed(
     batch = filed if whole_block else _batch_of_two(never, place)
     shape = shape_of(context, batch, read_thresholds(study))
     if k == 1:
-        state = begin(context, shape)
+        state = begin(shape)
     else:
         rows = {(name, cell.id): study.deployment(name, cell.id).rows() for name, cell in batch.sets}
         history = read_history(study.path, batch, rows, done=k - 1, filed=filed)
-        state = rebuild(context, shape, history.streams, history.rows)
+        state = rebuild(shape, history.streams, history.rows)
     environment = context.environment(episode.cell.task)
     sets = [shape.real[batch.sets.index(deployment)] for deployment in (place, never)]
     film = Film(sets, episode=0, progress=lambda moment: progress("steps", moment, environment.episode_steps))
-    roll_episode(context, shape, state, record=film)
+    roll_episode(shape, state, record=film)
     held = study.deployment(never[0], never[1].id).rows()[k - 1]
     moments = (k - 1) * environment.episode_steps + np.arange(environment.episode_steps + 1)
     return Replay(

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+from jaxtyping import Int64
 from numpy.typing import NDArray
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.environments.base import AfterEnd, Environment
 from worldfork.lab.environments.drift import Schedule
-from worldfork.lab.episode_log import Trace
-from worldfork.lab.episodes import Draws, roll_out
+from worldfork.lab.episode_log import Rolled, Trace
+from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.ledger.arrays import Columns, content_digest
 from worldfork.randomness import Event
 
@@ -74,23 +75,52 @@ def deploy(
     The model is frozen, belief and physics begin anew with every episode, and drift is a function of time: nothing
     passes from one episode to the next, so all of them are rolled out side by side.
     """
-    steps, repeat = environment.episode_steps, environment.action_repeat
-    env_steps = np.arange(decision_points * steps).reshape(decision_points, steps) * repeat
-    rolled = roll_out(
+    rolled = roll_stream(
         agent,
         environment,
         parameters,
-        Draws.of(events, np.arange(decision_points)),
-        levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
+        events=events,
+        schedules=schedules,
+        episodes=np.arange(decision_points),
         action_noise=action_noise,
-        trace=True,
         after_end=after_end,
+        trace=True,
     )
     assert rolled.trace is not None
+    repeat = environment.action_repeat
     return [
         cut(rolled.trace, p, schedule=schedule, repeat=repeat, action_noise=action_noise)
         for p, schedule in enumerate(schedules)
     ]
+
+
+def roll_stream(
+    agent: Agent,
+    environment: Environment,
+    parameters: Arrays,
+    *,
+    events: Sequence[Event],
+    schedules: Sequence[Schedule],
+    episodes: Int64[np.ndarray, " E"],
+    action_noise: float,
+    after_end: AfterEnd,
+    trace: bool = False,
+    record: Record | None = None,
+) -> Rolled:
+    """Roll out these episodes of P streams, counted from 0."""
+    steps = environment.episode_steps
+    env_steps = (episodes[:, None] * steps + np.arange(steps)) * environment.action_repeat
+    return roll_out(
+        agent,
+        environment,
+        parameters,
+        Draws.of(events, episodes),
+        levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
+        action_noise=action_noise,
+        trace=trace,
+        record=record,
+        after_end=after_end,
+    )
 
 
 def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float, before: int = 0) -> Stream:

@@ -16,6 +16,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays, needs_full_blocks
 from worldfork.lab.closed_loop.batches import Batch, segment_of, whole
+from worldfork.lab.environments import Environment
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import fit_record
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
@@ -24,7 +25,7 @@ from worldfork.ledger.arrays import content_digest
 from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, TrialRecord, is_kept, policy_of
 from worldfork.ledger.row import FitRecord, Number
 from worldfork.randomness import words
-from worldfork.registration import Cell
+from worldfork.registration import Arm, Cell
 from worldfork.triggers import Answer, CellKey, Segment, draw_event
 from worldfork.triggers.policy import Policy
 
@@ -33,10 +34,20 @@ from worldfork.triggers.policy import Policy
 class Shape:
     """A batch as it is executed, with the policy of every parameter set; `real` are those that are recorded."""
 
+    context: Context
     batch: Batch
     real: tuple[int, ...]
     policies: tuple[Policy, ...]
     trials: tuple[int, ...]  # episodes for which each set's policy tries an update
+
+    @property
+    def arm(self) -> Arm:
+        """The arm of the batch's first set, whose stream and evaluations all of them share."""
+        return self.context.registration.arm(self.batch.sets[0][1].arm)
+
+    @property
+    def environment(self) -> Environment:
+        return self.context.environment(self.batch.task)
 
     @property
     def tried(self) -> tuple[int, ...]:
@@ -98,14 +109,6 @@ class Decision:
     fired: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Spent:
-    """The record of an update, and the gradient steps that it took."""
-
-    fit: FitRecord
-    steps: int
-
-
 def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
     """Return the batch, padded where the agent needs full blocks, and each set's policy."""
     filled, real = batch, tuple(range(len(batch.sets)))
@@ -118,11 +121,12 @@ def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
     registered = context.registration.deployment
     assert registered is not None
     every = registered.every()
-    return Shape(filled, real, policies, trials=tuple(every[name].trial for name, _ in filled.sets))
+    return Shape(context, filled, real, policies, trials=tuple(every[name].trial for name, _ in filled.sets))
 
 
-def begin(context: Context, shape: Shape) -> State:
+def begin(shape: Shape) -> State:
     """Return every policy at its checkpoint, before the first episode."""
+    context = shape.context
     checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for _, cell in shape.batch.sets]
     digests = {id(checkpoint): _digest(checkpoint.parameters, checkpoint.optimiser) for checkpoint in checkpoints}
     memories = []
@@ -180,27 +184,26 @@ def settle(
     return dataclasses.replace(state, models=models, incumbents=incumbents, under_trial=going), records
 
 
-def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, Spent]]:
-    """Train the sets that fired at decision `state.k`, in blocks; they go on with what came out.
+def update(shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, tuple[FitRecord, int]]]:
+    """Train the sets that fired at decision `state.k`, in blocks; they go on with what came out. Return the record
+    of each update too, and the gradient steps that it took.
 
     Minibatches are keyed by the cell and the decision point, never by the policy: two policies that have done the
     same so far are updated alike, so that one training serves both.
     """
-    spent: dict[int, Spent] = {}
+    spent: dict[int, tuple[FitRecord, int]] = {}
     state = _begin_trials(shape, state, fired)
     by_arm: dict[str, list[int]] = {}
     for index in fired:
         by_arm.setdefault(shape.batch.sets[index][1].arm, []).append(index)
     blocks: list[list[list[int]]] = []
     for arm, of_arm in by_arm.items():
-        alike, size = _alike(shape, state, of_arm), context.registration.forks_per_block(arm)
+        alike, size = _alike(shape, state, of_arm), shape.context.registration.forks_per_block(arm)
         blocks += [alike[start : start + size] for start in range(0, len(alike), size)]
     for groups in blocks:  # no set is in two of them
-        trained = _train_block(context, shape, state, [group[0] for group in groups])
+        trained = _train_block(shape, state, [group[0] for group in groups])
         places = {index: place for place, group in enumerate(groups) for index in group}
-        spent |= {
-            index: Spent(fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()
-        }
+        spent |= {index: (fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()}
         digests = _digests(trained.parameters, trained.optimiser, len(groups))
         models = Models(trained.parameters, trained.optimiser, digests)
         state = dataclasses.replace(state, models=state.models.replaced(models, places))
@@ -229,8 +232,9 @@ def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[int]) -> Update:
+def _train_block(shape: Shape, state: State, chosen: Sequence[int]) -> Update:
     """Return the update of these sets. The last one fills the block where the agent needs full ones."""
+    context = shape.context
     arm = context.registration.arm(shape.batch.sets[chosen[0]][1].arm)
     agent = context.agent(shape.batch.task, arm)
     size = context.registration.forks_per_block(arm.name) if needs_full_blocks(agent) else len(chosen)
@@ -251,14 +255,12 @@ def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[
     return within_window(mechanism, trained)
 
 
-def rebuild(
-    context: Context, shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]
-) -> State:
+def rebuild(shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]) -> State:
     """Return the state after the last of these rows, of which all sets have as many, from the ledger alone."""
     history = dict(zip(shape.real, streams, strict=True))
     for index in range(len(shape.batch.sets)):  # a padded set is the last cell of its policy over again
         history.setdefault(index, history.get(index - 1, streams[0]))
-    state = dataclasses.replace(begin(context, shape), streams=tuple(history[index] for index in sorted(history)))
+    state = dataclasses.replace(begin(shape), streams=tuple(history[index] for index in sorted(history)))
     for k in range(1, len(rows[0]) + 1):
         recorded = {index: of[k - 1] for index, of in zip(shape.real, rows, strict=True)}
         segments = {
@@ -271,7 +273,7 @@ def rebuild(
         }
         state, trials = settle(shape, dataclasses.replace(state, k=k), returns)
         state, decisions = decide(shape, state, segments)
-        state, _ = update(context, shape, state, [index for index in recorded if decisions[index].fired])
+        state, _ = update(shape, state, [index for index in recorded if decisions[index].fired])
         for index, row in recorded.items():
             again = trials.get(index), decisions[index].fired, state.models.digests[index]
             if again != (row.trial, row.fired, row.state):

@@ -74,10 +74,10 @@ class Advance(Task):
         if self.state is not None:
             state = self.state
         elif self.history is not None:
-            state = rebuild(context, shape, self.history.streams, self.history.rows)
+            state = rebuild(shape, self.history.streams, self.history.rows)
         else:
-            state = begin(context, shape)
-        done = advance(context, shape, state)
+            state = begin(shape)
+        done = advance(shape, state)
         return Ended(self.batch, done, time.perf_counter() - began, worker_name())
 
 

@@ -23,7 +23,7 @@ from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.signals import Episode, read_signal
 from worldfork.lab.stream import LOGGED, Stream, logged, segment, window
 from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, gain, mean
-from worldfork.randomness import Event, Purpose, words
+from worldfork.randomness import Purpose, words
 from worldfork.registration import Cell
 
 
@@ -106,10 +106,9 @@ def evaluate_block(
 
     `size` and `episodes` (from 0) are as registered unless they are given.
     """
-    arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    arm = context.registration.arm(forks[0].cell.arm)
     size = context.registration.forks_per_block(arm.name) if size is None else size
     episodes = np.arange(arm.evaluation.episodes) if episodes is None else episodes
-    agent, environment = context.agent(task, arm), context.environment(task)
     share = forks[0].held is not None
     parts = parts_of(context, forks, size=size)
     full = [fork for part in parts for fork in part]
@@ -117,21 +116,36 @@ def evaluate_block(
     updates = [update_forks(context, part) for part in parts]
     updated = arrays.concatenate([update.parameters for update in updates])
     trained = time.perf_counter()
+    # Which branch a parameter set is enters nowhere: both receive the draws of their fork.
     evaluated = full if share else [*full, *full]
-    rolled = roll_out(
-        agent,
-        environment,
-        arrays.concatenate([updated, *([] if share else [_parameters(context, full)])]),
-        # Which branch a parameter set is enters nowhere: both receive the draws of their fork.
-        Draws.of([fork_event(context, fork) for fork in evaluated], episodes),
-        levels=np.stack([fork_levels(context, fork) for fork in evaluated]),
+    parameters = arrays.concatenate([updated, *([] if share else [_parameters(context, full)])])
+    rolled = roll_forks(context, evaluated, parameters, episodes=episodes, record=record)
+    seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
+    return Evaluation(updates, size, updated, rolled, first_hold=len(full), seconds=seconds)
+
+
+def roll_forks(
+    context: Context,
+    forks: Sequence[Fork],
+    parameters: Arrays,
+    *,
+    episodes: Int64[np.ndarray, " E"],
+    record: Record | None = None,
+) -> Rolled:
+    """Roll out these episodes of forks of one arm and one task, each with its own parameter set."""
+    arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    seed = context.registration.seed
+    return roll_out(
+        context.agent(task, arm),
+        context.environment(task),
+        parameters,
+        Draws.of([fork.cell.event(Purpose.INITIAL_STATE, seed).at(fork=fork.k) for fork in forks], episodes),
+        levels=np.stack([_levels(context, fork) for fork in forks]),
         action_noise=arm.stream.action_noise,
         halves=context.registration.execution.halves,
         record=record,
         after_end=context.after_end(task) or "reset",
     )
-    seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
-    return Evaluation(updates, size, updated, rolled, first_hold=len(full), seconds=seconds)
 
 
 def parts_of(context: Context, forks: Sequence[Fork], *, size: int) -> list[list[Fork]]:
@@ -178,12 +192,7 @@ def _parameters(context: Context, forks: Sequence[Fork]) -> Arrays:
     return arrays.concatenate([context.checkpoint(f.cell.task, f.cell.checkpoint).parameters for f in forks])
 
 
-def fork_event(context: Context, fork: Fork) -> Event:
-    """Return the address of the draws of a fork's evaluations."""
-    return fork.cell.event(Purpose.INITIAL_STATE, context.registration.seed).at(fork=fork.k)
-
-
-def fork_levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
+def _levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
     """Return the level that the world is set to at each step of a fork's evaluations."""
     environment, schedule = context.environment(fork.cell.task), context.schedule(fork.cell)
     levels = evaluation_levels(
