@@ -163,12 +163,9 @@ def _after_episode(context: Context, shape: Shape, state: State) -> State:
     """Every deployment one episode further, as each model then is."""
     rolled = roll_episode(shape, state)
     assert rolled.trace is not None
-    streams = []
-    for index, (_, cell) in enumerate(shape.batch.sets):
-        episode = cut(
-            rolled.trace, index, schedule=context.schedule(cell), repeat=1, action_noise=0.0, before=state.k
-        )
-        streams.append(extended(state.streams[index], episode) if state.streams else episode)
+    schedules = [context.schedule(cell) for _, cell in shape.batch.sets]
+    episodes = cut(rolled.trace, schedules, repeat=1, action_noise=0.0, before=state.k)
+    streams = map(extended, state.streams, episodes) if state.streams else episodes
     return dataclasses.replace(state, k=state.k + 1, streams=tuple(streams))
 
 

@@ -19,7 +19,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.stateful import StatefulAgent, Transitions, save_checkpoint, transitions_of
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Draws, roll_out
-from worldfork.lab.forks.checkpoints import checkpoint_files, named_checkpoints
+from worldfork.lab.forks.checkpoints import checkpoint_files
 from worldfork.lab.forks.context import Context
 from worldfork.lab.mechanisms.base import last
 from worldfork.lab.replay import find_deployed, find_pair, replay_deployed, replay_pair
@@ -252,7 +252,7 @@ def test_its_episodes_come_out_again(studied: tuple[Path, Path]) -> None:
     study = Study(folder)
     registration = study.registration
     files = checkpoint_files(registration, root=path.parent, copies=folder / "checkpoints")
-    context = Context(registration, named_checkpoints(files))
+    context = Context(registration, files)
     cell = study.cells()[0].id
     assert replay_pair(study, context, find_pair(study, cell, k=2, episode=1)).exact
     assert replay_deployed(study, context, find_deployed(study, cell, policy="periodic", k=3)).exact

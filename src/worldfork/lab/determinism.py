@@ -86,7 +86,7 @@ def keep_compiled() -> None:
     """Use JAX's compilation cache unless it is already configured."""
     if "JAX_COMPILATION_CACHE_DIR" in os.environ or os.environ.get("WORLDFORK_COMPILED", "on").lower() == "off":
         return
-    folder = place()
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "worldfork" / "compiled"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:  # no home to write to: compile every time
@@ -96,8 +96,3 @@ def keep_compiled() -> None:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)  # worker processes inherit it
     if (jax := sys.modules.get("jax")) is not None and jax.config.jax_compilation_cache_dir is None:
         jax.config.update("jax_compilation_cache_dir", str(folder))  # it has read its environment already
-
-
-def place() -> Path:
-    """Return the folder of the compiled programs."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "worldfork" / "compiled"

@@ -256,8 +256,15 @@ def replay_deployed(
         here = describe_deployments(context).configurations[0]["device"] if sensitive else there
         whole_block = sensitive and there == here
     filed = next(batch for batch in deployment_batches(context.registration) if place in batch.sets)
-    never = _same_cell_under_never(filed, place)
-    batch = filed if whole_block else _batch_of_two(never, place)
+    wanted = dataclasses.replace(episode.cell, arm="")  # policies may train in arms of their own
+    never = next(
+        (policy, cell)
+        for policy, cell in filed.sets
+        if policy == "never" and dataclasses.replace(cell, arm="") == wanted
+    )
+    both = dict.fromkeys((never, place))
+    alone = Batch(tuple(policy for policy, _ in both), tuple((cell,) for _, cell in both), size=1)
+    batch = filed if whole_block else alone
     shape = shape_of(context, batch, read_thresholds(study))
     if k == 1:
         state = begin(shape)
@@ -279,15 +286,3 @@ def replay_deployed(
         levels=context.schedule(episode.cell).level(moments * environment.action_repeat),
         whole_block=whole_block,
     )
-
-
-def _same_cell_under_never(batch: Batch, place: tuple[str, Cell]) -> tuple[str, Cell]:
-    wanted = dataclasses.replace(place[1], arm="")  # policies may train in arms of their own
-    return next(
-        other for other in batch.sets if other[0] == "never" and dataclasses.replace(other[1], arm="") == wanted
-    )
-
-
-def _batch_of_two(never: tuple[str, Cell], place: tuple[str, Cell]) -> Batch:
-    both = dict.fromkeys((never, place))
-    return Batch(tuple(policy for policy, _ in both), tuple((cell,) for _, cell in both), size=1)

@@ -21,7 +21,7 @@ from worldfork.executors.base import Answers, Executor, opened
 from worldfork.lab.closed_loop import tasks as closed_loop
 from worldfork.lab.closed_loop.stage import FitThresholds, run_deployments
 from worldfork.lab.determinism import as_recorded
-from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints, named_checkpoints
+from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints
 from worldfork.lab.forks.context import outside_code
 from worldfork.lab.forks.label import Fork
 from worldfork.lab.forks.plan import Block, StoredStream, fork_blocks, stored_stream, stream_batches
@@ -157,8 +157,7 @@ class _Run:
         """Take up these cells: all of them, or with [stopping] those before the next look."""
         self.cells = reached
         self.models = checkpoint_files(self.registration, root=self._root, copies=self._copies, of=reached)
-        in_json = canonical(self.registration.model_dump(mode="json", by_alias=True))
-        self.setting = Setting(in_json, tuple(named_checkpoints(self.models).items()))
+        self.setting = Setting.of(self.registration, self.models)
 
     def describe(self, study: Study) -> Described:
         """Return what will determine every row, as the workers describe it. Nothing has been written yet."""

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Int64
 from numpy.typing import NDArray
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Window
 from worldfork.lab.environments.base import AfterEnd, Environment
 from worldfork.lab.environments.drift import Schedule
-from worldfork.lab.episode_log import Rolled, Trace
-from worldfork.lab.episodes import Draws, Record, roll_out
+from worldfork.lab.episode_log import Trace
+from worldfork.lab.episodes import Draws, roll_out
 from worldfork.ledger.arrays import Columns, content_digest
 from worldfork.randomness import Event
 
@@ -75,57 +74,33 @@ def deploy(
     The model is frozen, belief and physics begin anew with every episode, and drift is a function of time: nothing
     passes from one episode to the next, so all of them are rolled out side by side.
     """
-    rolled = roll_stream(
+    steps, repeat = environment.episode_steps, environment.action_repeat
+    env_steps = np.arange(decision_points * steps).reshape(decision_points, steps) * repeat
+    rolled = roll_out(
         agent,
         environment,
         parameters,
-        events=events,
-        schedules=schedules,
-        episodes=np.arange(decision_points),
+        Draws.of(events, np.arange(decision_points)),
+        levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
         action_noise=action_noise,
-        after_end=after_end,
         trace=True,
+        after_end=after_end,
     )
     assert rolled.trace is not None
-    repeat = environment.action_repeat
+    return cut(rolled.trace, schedules, repeat=repeat, action_noise=action_noise)
+
+
+def cut(
+    trace: Trace, schedules: Sequence[Schedule], *, repeat: int, action_noise: float, before: int = 0
+) -> list[Stream]:
+    """Return each parameter set's stream, its episodes end to end; there were so many episodes `before` them."""
     return [
-        cut(rolled.trace, p, schedule=schedule, repeat=repeat, action_noise=action_noise)
+        _stream(trace, p, schedule=schedule, repeat=repeat, action_noise=action_noise, before=before)
         for p, schedule in enumerate(schedules)
     ]
 
 
-def roll_stream(
-    agent: Agent,
-    environment: Environment,
-    parameters: Arrays,
-    *,
-    events: Sequence[Event],
-    schedules: Sequence[Schedule],
-    episodes: Int64[np.ndarray, " E"],
-    action_noise: float,
-    after_end: AfterEnd,
-    trace: bool = False,
-    record: Record | None = None,
-) -> Rolled:
-    """Roll out these episodes of P streams, counted from 0."""
-    steps = environment.episode_steps
-    env_steps = (episodes[:, None] * steps + np.arange(steps)) * environment.action_repeat
-    return roll_out(
-        agent,
-        environment,
-        parameters,
-        Draws.of(events, episodes),
-        levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
-        action_noise=action_noise,
-        trace=trace,
-        record=record,
-        after_end=after_end,
-    )
-
-
-def cut(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float, before: int = 0) -> Stream:
-    """Return the stream of parameter set p, its episodes end to end; there were so many episodes `before` them."""
-
+def _stream(trace: Trace, p: int, *, schedule: Schedule, repeat: int, action_noise: float, before: int) -> Stream:
     def along(values: NDArray[Any]) -> NDArray[Any]:
         return values[p].reshape(-1, *values.shape[3:])
 

@@ -17,9 +17,9 @@ from worldfork.lab.agents.base import Arrays, needs_full_blocks
 from worldfork.lab.closed_loop.batches import extended, segment_of
 from worldfork.lab.closed_loop.state import Shape, State, decide, settle, update
 from worldfork.lab.episode_log import Rolled
-from worldfork.lab.episodes import Record
+from worldfork.lab.episodes import Draws, Record, roll_out
 from worldfork.lab.forks.label import Branch, Fork, branches_of, read_signals, roll_forks
-from worldfork.lab.stream import Stream, cut, roll_stream, segment
+from worldfork.lab.stream import Stream, cut, segment
 from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.randomness import Purpose
 from worldfork.registration import Cell
@@ -43,17 +43,15 @@ def advance(shape: Shape, state: State) -> Advanced:
     outcomes, beside = branches_of(rolled), roll_incumbents(shape, state)
     environment, noise = shape.environment, shape.arm.stream.action_noise
     repeat = environment.action_repeat
-    episodes = [
-        cut(rolled.trace, index, schedule=context.schedule(cell), repeat=repeat, action_noise=noise, before=k - 1)
-        for index, (_, cell) in enumerate(shape.batch.sets)
-    ]
+    schedules = [context.schedule(cell) for _, cell in shape.batch.sets]
+    episodes = cut(rolled.trace, schedules, repeat=repeat, action_noise=noise, before=k - 1)
     streams = tuple(map(extended, state.streams, episodes) if state.streams else episodes)
     clock.append(time.perf_counter())
     losses = _validation_losses(shape, state, episodes)
     measured, segments = {}, {}
     for index in shape.real:
         cell = shape.batch.sets[index][1]
-        level = float(context.schedule(cell).level(k * environment.episode_steps * repeat))
+        level = float(schedules[index].level(k * environment.episode_steps * repeat))
         fork = Fork(cell, k, episodes[index])
         signals = read_signals(context, fork, level=level, validation_loss=float(losses[index]))
         measured[index] = level, signals
@@ -141,18 +139,20 @@ def _next_episode(
     record: Record | None = None,
 ) -> Rolled:
     """Return episode `k` + 1 of deployments of these cells. What it draws is a matter of cell and episode."""
-    context, task = shape.context, shape.batch.task
-    return roll_stream(
-        context.agent(task),
+    context, steps = shape.context, shape.environment.episode_steps
+    env_steps = (k * steps + np.arange(steps)) * shape.environment.action_repeat
+    schedules = [context.schedule(cell) for cell in cells]
+    seed = context.registration.seed
+    return roll_out(
+        context.agent(shape.batch.task),
         shape.environment,
         parameters,
-        events=[cell.event(Purpose.INITIAL_STATE, context.registration.seed) for cell in cells],
-        schedules=[context.schedule(cell) for cell in cells],
-        episodes=np.array([k]),
+        Draws.of([cell.event(Purpose.INITIAL_STATE, seed) for cell in cells], np.array([k])),
+        levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
         action_noise=shape.arm.stream.action_noise,
-        after_end=context.after_end(task) or "reset",
         trace=trace,
         record=record,
+        after_end=context.after_end(shape.batch.task) or "reset",
     )
 
 

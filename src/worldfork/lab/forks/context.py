@@ -21,6 +21,7 @@ from worldfork.registration import Arm, Cell, Registration
 from worldfork.registry import Located
 from worldfork.triggers.policy import CONSTANT
 
+Place = tuple[str, int]  # a task and the index of a checkpoint
 KEPT: Final = 64  # checkpoints that were read last
 
 
@@ -30,7 +31,7 @@ class Context:
     def __init__(
         self,
         registration: Registration,
-        checkpoints: Mapping[tuple[str, int], Sequence[Blob]],
+        checkpoints: Mapping[Place, Sequence[Blob]],
         *,
         threads: int | None = None,
     ) -> None:

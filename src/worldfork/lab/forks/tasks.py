@@ -22,7 +22,7 @@ from worldfork.errors import Failed
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.determinism import as_recorded, flags, processor
-from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.context import Context, Place
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.stream import Stream, deploy
@@ -30,9 +30,8 @@ from worldfork.lab.workers import Unfit, attempted, worker_name
 from worldfork.ledger.provenance import source_digest, sources, versions
 from worldfork.ledger.row import ForkRow
 from worldfork.randomness import Purpose
-from worldfork.registration import Cell, difference, hold_owner, restore, stream_owner
+from worldfork.registration import Cell, Registration, canonical, difference, hold_owner, restore, stream_owner
 
-Place = tuple[str, int]  # a task and the index of a checkpoint
 Identity = Mapping[str, Any]  # the worker's part of cell.json
 
 # Fields of cell.json that are the worker's and not the registration's: the same for all cells of an arm and a task.
@@ -45,6 +44,12 @@ class Setting:
 
     registration: str
     checkpoints: tuple[tuple[Place, tuple[Blob, ...]], ...]
+
+    @classmethod
+    def of(cls, registration: Registration, checkpoints: Mapping[Place, tuple[Blob, ...]]) -> "Setting":
+        """Return the setting of a registration and the files of its checkpoints."""
+        in_json = canonical(registration.model_dump(mode="json", by_alias=True))
+        return cls(in_json, tuple(checkpoints.items()))
 
     def only(self, cells: Collection[Cell]) -> "Setting":
         """Return the setting with the checkpoints of these cells alone."""
