@@ -19,7 +19,6 @@ from worldfork.lab.forks.tasks import (
     Identity,
     Task,
     configuration,
-    identity,
     module_sources,
     require_identity,
 )
@@ -68,8 +67,7 @@ class Advance(Task):
     def perform(self, context: Context) -> Ended:
         began = time.perf_counter()
         policy, cell = self.batch.sets[0]
-        modules = _modules(context, policy, cell)
-        require_identity(self.identity, identity(context, cell, policy=policy, modules=modules))
+        require_identity(self.identity, context, cell, _modules(context, policy, cell))
         shape = shape_of(context, self.batch, self.thresholds)
         if self.state is not None:
             state = self.state

@@ -3,7 +3,7 @@
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from worldfork import registry
 from worldfork.blobs import Blob, as_files
@@ -39,7 +39,6 @@ class Context:
         self.checkpoints = dict(checkpoints)
         self.threads = threads or int(os.environ.get("WORLDFORK_THREADS", 0)) or os.cpu_count() or 1
         self.environment = functools.cache(self._environment)
-        self.identities: dict[tuple[str, ...], Mapping[str, Any]] = {}  # what this worker is, by arm and task
         self._read_checkpoint = functools.lru_cache(KEPT)(self._checkpoint)
         self._agents: dict[str, Agent] = {}
 

@@ -141,7 +141,7 @@ class RunStreams(Task):
 
     def perform(self, context: Context) -> Streamed:
         began = time.perf_counter()
-        require_identity(self.identity, identity(context, self.cells[0]))
+        require_identity(self.identity, context, self.cells[0], _modules(context, self.cells[0]))
         return Streamed(run_streams(context, self.cells), time.perf_counter() - began, worker_name())
 
 
@@ -163,13 +163,15 @@ class Label(Task):
 
     def perform(self, context: Context) -> Labelled:
         began = time.perf_counter()
-        require_identity(self.identity, identity(context, self.forks[0].cell))
+        cell = self.forks[0].cell
+        require_identity(self.identity, context, cell, _modules(context, cell))
         rows, spent = label(context, self.forks)
         return Labelled(rows, time.perf_counter() - began, spent, worker_name())
 
 
-def require_identity(expected: Identity, here: Identity) -> None:
-    """Raise an error if this worker's rows would not be the study's."""
+def require_identity(expected: Identity, context: Context, cell: Cell, modules: dict[str, str]) -> None:
+    """Raise an error if the rows that `modules` compute here for this cell would not be the study's."""
+    here = identity_of({**_of_worker(context, cell), "source": source_digest(modules)})
     if dict(expected) != (found := as_recorded(here, expected)):
         changes = "\n  ".join(difference(dict(expected), found))
         raise Unfit(
@@ -181,18 +183,6 @@ def require_identity(expected: Identity, here: Identity) -> None:
 def identity_of(described: Mapping[str, Any]) -> Identity:
     """Return the worker's part of a cell's configuration: device, flags, packages, source."""
     return {name: described[name] for name in WORKERS}
-
-
-def identity(context: Context, cell: Cell, *, policy: str = "", modules: dict[str, str] | None = None) -> Identity:
-    """Return this worker's part of the configuration of the cells of this arm and task.
-
-    Deployments of a `policy` have `modules` of their own; these are the digests of their source.
-    """
-    key = policy, cell.arm, cell.task
-    if key not in context.identities:
-        source = source_digest(modules or _modules(context, cell))
-        context.identities[key] = identity_of({**_of_worker(context, cell), "source": source})
-    return context.identities[key]
 
 
 def context_of_setting(setting: Setting) -> Context:

@@ -31,10 +31,15 @@ class Origin:
     @classmethod
     def of(cls, checkpoints: Sequence[Checkpoint], *, replay: bool = False) -> "Origin":
         """Return the checkpoints side by side, with the replay that they keep if a mechanism reads it."""
+        kept = [checkpoint.replay for checkpoint in checkpoints if checkpoint.replay is not None]
+        if replay and len(kept) < len(checkpoints):
+            raise WorldforkError(
+                "This mechanism reads what checkpoints were pretrained on, and one of them keeps none."
+            )
         return cls(
             arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
             arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
-            _side_by_side([_replay(checkpoint) for checkpoint in checkpoints]) if replay else None,
+            _side_by_side(kept) if replay else None,
         )
 
     def take(self, index: Int[np.ndarray, " p"]) -> "Origin":
@@ -202,14 +207,6 @@ def last(window: Window, length: int, *, same_shape: bool = False) -> Window:
 
 def _setting_text(value: object) -> str:
     return (" + ".join(map(str, value)) or "all") if isinstance(value, tuple) else str(value)
-
-
-def _replay(checkpoint: Checkpoint) -> Window:
-    if checkpoint.replay is None:
-        raise WorldforkError(
-            "This mechanism reads what a checkpoint was pretrained on, and a checkpoint of this study keeps none."
-        )
-    return checkpoint.replay
 
 
 def _side_by_side(windows: Sequence[Window]) -> Window:

@@ -8,7 +8,7 @@ import math
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int, UInt32
+from jaxtyping import UInt32
 from pydantic import Field
 
 from worldfork.errors import WorldforkError
@@ -95,23 +95,19 @@ class Composed(Descent, Mechanism):
         if self.steps == 0 and self.rests_without_steps:
             return unchanged(agent, parameters, optimiser=optimiser, window=last(window, self.window))
         seen = last(window, self.window, same_shape=self.same_shape)
-        current = InitialPoint(parameters, optimiser)
-        fit, steps = self.train(agent, current, seen, origin=origin, batch_keys=batch_keys)
-        return updated(parameters, fit, seen, steps=steps)
-
-    def train(
-        self,
-        agent: Agent,
-        current: InitialPoint,
-        seen: Window,
-        *,
-        origin: Origin,
-        batch_keys: UInt32[np.ndarray, "P 2"],
-    ) -> tuple[Fit, int | Int[np.ndarray, " P"]]:
-        """Return what training on these transitions comes to, and the gradient steps that it took."""
+        current, trained_on = InitialPoint(parameters, optimiser), self.trained_on(seen)
         begun = self.start(agent, current, origin=origin, batch_keys=batch_keys)
-        plan = self.plan(agent, origin=origin, window=seen)
-        return carry_out(agent, begun, seen, plan=plan, batch_keys=batch_keys), plan.steps
+        plan = self.plan(agent, origin=origin, window=trained_on)
+        fit = carry_out(agent, begun, trained_on, plan=plan, batch_keys=batch_keys)
+        return updated(parameters, self.accept(agent, current, fit, seen=seen), seen, steps=plan.steps)
+
+    def trained_on(self, seen: Window) -> Window:
+        """Return the transitions to train on: all that are seen, unless a subclass says otherwise."""
+        return seen
+
+    def accept(self, agent: Agent, current: InitialPoint, fit: Fit, *, seen: Window) -> Fit:
+        """Return what is kept of a training: all of it, unless a subclass says otherwise."""
+        return fit
 
     def dose(self, agent: Agent, transitions: int) -> int:
         if self.passes is None or self.steps == 0 or not isinstance(agent, Trainable):
