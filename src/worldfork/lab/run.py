@@ -47,7 +47,6 @@ from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import (
-    Authored,
     Cell,
     Registration,
     canonical,
@@ -104,20 +103,18 @@ def run(
         opened(executor, {**(settings or {}), **({} if workers is None else {"workers": workers})}) as chosen,
         writing(folder, text.registration, authored=text.text, amend=amend) as study,
     ):
-        wanted = _tasks(text.registration, tasks)
-        this = _Run(text, root, Path(folder), chosen, progress=progress, notify=notify)
-        this.reach(_first_cells(study, text.registration, wanted))
-        described = this.describe(study)
-        if probe and not any(cell.has_rows() for cell in study.cells()):
-            this.probe(here=getattr(chosen, "here", False))
-        rows = this.begin(study, described)
-        this.run_streams(study)
-        this.run_forks(study, rows)
-        while following := this.look(study, rows):
-            this.reach(following)
-            rows |= this.begin(study, this.describe(study))
-            this.run_streams(study)
-            this.run_forks(study, rows)
+        this = _Run(text.registration, root, study, chosen, progress=progress, notify=notify)
+        due = _first_cells(study, text.registration, _tasks(text.registration, tasks))
+        rows: Rows = {}
+        while due:
+            this.reach(due)
+            described = this.describe()
+            if probe and not any(cell.has_rows() for cell in study.cells()):
+                this.probe(here=getattr(chosen, "here", False))
+            rows |= this.begin(described)
+            this.run_streams()
+            this.run_forks(rows)
+            due = this.look(rows)
         if this.registration.deployment is not None:
             run_deployments(
                 study,
@@ -125,7 +122,7 @@ def run(
                 setting=this.setting,
                 identities=this.deployed_identities,
                 fit=fit_thresholds,
-                map_tasks=lambda tasks: this.map(study, tasks, closed_loop.Ended),
+                map_tasks=lambda tasks: this.map(tasks, closed_loop.Ended),
                 progress=progress,
             )
     return study
@@ -136,17 +133,17 @@ class _Run:
 
     def __init__(
         self,
-        text: Authored,
+        registration: Registration,
         root: Path,
-        folder: Path,
+        study: StudyWriter,
         executor: Executor,
         *,
         progress: Progress,
         notify: Notify,
     ) -> None:
-        self.registration = text.registration
+        self.registration, self.study = registration, study
         self.executor, self.progress, self.notify = executor, progress, notify
-        self._root, self._copies = root, folder / "checkpoints"
+        self._root = root  # where relative paths start
         self.deployments: Described | None = None  # what determines the rows of [deployment]
         self.identities: dict[Cell, Identity] = {}  # what workers must be
         self.deployed_identities: dict[Deployed, Identity] = {}
@@ -156,15 +153,16 @@ class _Run:
     def reach(self, reached: tuple[Cell, ...]) -> None:
         """Take up these cells: all of them, or with [stopping] those before the next look."""
         self.cells = reached
-        self.models = checkpoint_files(self.registration, root=self._root, copies=self._copies, of=reached)
+        copies = self.study.path / "checkpoints"
+        self.models = checkpoint_files(self.registration, root=self._root, copies=copies, of=reached)
         self.setting = Setting.of(self.registration, self.models)
 
-    def describe(self, study: Study) -> Described:
+    def describe(self) -> Described:
         """Return what will determine every row, as the workers describe it. Nothing has been written yet."""
         tasks: list[Task] = [Describe(self.setting, self.cells)]
         if self.registration.deployment is not None:
             tasks.append(closed_loop.DescribeDeployments(self.setting))
-        results = dict(self.map(study, tasks, Described))
+        results = dict(self.map(tasks, Described))
         self.deployments = results.get(1)
         return results[0]
 
@@ -180,35 +178,35 @@ class _Run:
                 raise WorldforkError(f"{trial}\n(--no-probe, in Python probe=False, runs the study all the same.)")
             self.notify(f"probed: {trial}")
 
-    def begin(self, study: StudyWriter, described: Described) -> Rows:
+    def begin(self, described: Described) -> Rows:
         """Open every cell and read what is there; refuse what was made under another configuration. Then keep what
         a ledger needs: its models, the record of the seeds they were chosen from, and which source computed it."""
         configurations = {
-            cell.id: _as_begun(study.cell(cell.id), resolved)
+            cell.id: _as_begun(self.study.cell(cell.id), resolved)
             for cell, resolved in zip(self.cells, described.configurations, strict=True)
         }
         self._require_one_kind(configurations)
-        begun = [cell.configuration for cell in study.cells() if cell.id not in configurations]
+        begun = [cell.configuration for cell in self.study.cells() if cell.id not in configurations]
         if equal := counted_twice(map(model_of, [*begun, *configurations.values()])):
             raise WorldforkError("\n".join(equal))
         places = [(policy, cell.id) for policy, cell in deployments(self.registration)]
         deployed = {
-            place: _as_begun(study.deployment(*place), resolved)
+            place: _as_begun(self.study.deployment(*place), resolved)
             for place, resolved in zip(
                 places, self.deployments.configurations if self.deployments else [], strict=True
             )
         }
         sources = {**described.sources, **(self.deployments.sources if self.deployments else {})}
-        rows, notes = study.begin(configurations, deployed=deployed, sources=sources)
+        rows, notes = self.study.begin(configurations, deployed=deployed, sources=sources)
         self.identities |= {cell: identity_of(configurations[cell.id]) for cell in self.cells}
         self.deployed_identities = {place: identity_of(resolved) for place, resolved in deployed.items()}
         for cell in self.cells:
-            study.cell(cell.id).write_execution({**described.host, "began": time.time()})
+            self.study.cell(cell.id).write_execution({**described.host, "began": time.time()})
         for line in (*notes, *described.remarks):
             self.notify(line)
         for digest, modules in sources.items():
-            study.keep(f"sources/{digest}.json", (canonical(modules) + "\n").encode())
-        keep_checkpoints(study, self.models)
+            self.study.keep(f"sources/{digest}.json", (canonical(modules) + "\n").encode())
+        keep_checkpoints(self.study, self.models)
         return {cell: rows[cell.id] for cell in self.cells}
 
     def _require_one_kind(self, configurations: Mapping[str, dict[str, Any]]) -> None:
@@ -223,25 +221,25 @@ class _Run:
                     + "\nRows of two kinds are never mixed: give the study workers of one kind, and run it again."
                 )
 
-    def run_streams(self, study: Study) -> None:
+    def run_streams(self) -> None:
         """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""
         batches = [batch for batch in stream_batches(self.registration) if batch[0] in self.identities]
-        missing = [batch for batch in batches if not all(study.cell(cell.id).has_stream() for cell in batch)]
+        missing = [batch for batch in batches if not all(self.study.cell(cell.id).has_stream() for cell in batch)]
         done, total = sum(map(len, batches)) - sum(map(len, missing)), sum(map(len, batches))
         self.progress("streams", done, total)
         tasks = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
-        for index, result in self.map(study, tasks, Streamed):
+        for index, result in self.map(tasks, Streamed):
             for cell, stream in zip(missing[index], result.streams, strict=True):
-                study.cell(cell.id).write_stream(stream.log, stream.recording)
+                self.study.cell(cell.id).write_stream(stream.log, stream.recording)
                 took = {"what": "streams", "seconds": result.seconds, "worker": result.worker}
-                study.cell(cell.id).note("timings.jsonl", took)
+                self.study.cell(cell.id).note("timings.jsonl", took)
             done += len(missing[index])
             self.progress("streams", done, total)
         for cell, owner in self._stream_of.items():
             if cell != owner and cell in self.identities:
-                study.cell(cell.id).share_stream(study.cell(owner.id))
+                self.study.cell(cell.id).share_stream(self.study.cell(owner.id))
 
-    def run_forks(self, study: Study, rows: Rows) -> None:
+    def run_forks(self, rows: Rows) -> None:
         """Stage 2: first the forks that evaluate HOLD themselves, then those of arms that share it with them."""
         owners = hold_owner(self.registration)
         total = sum(self.registration.arm(cell.arm).stream.decision_points for cell in rows)
@@ -258,8 +256,8 @@ class _Run:
             ]
             missing = _tasks_in_turn(missing)
             early: dict[tuple[Cell, int], ForkRow] = {}
-            tasks = (self._label(study, block, rows, owners) for block in missing)
-            for index, result in self.map(study, tasks, Labelled):
+            tasks = (self._label(block, rows, owners) for block in missing)
+            for index, result in self.map(tasks, Labelled):
                 if [(cell.id, k) for cell, k in missing[index]] != [(row.cell, row.k) for row in result.rows]:
                     (first, k), *_ = missing[index]
                     raise Answers(self.executor).wrong(
@@ -267,12 +265,12 @@ class _Run:
                     )
                 early.update(zip(missing[index], result.rows, strict=True))
                 for cell in dict.fromkeys(cell for cell, _ in missing[index]):
-                    _write_in_order(study, cell, rows=rows[cell], early=early)
+                    _write_in_order(self.study, cell, rows=rows[cell], early=early)
                 took = {"what": "block", "seconds": result.seconds, **result.spent, "worker": result.worker}
-                study.cell(missing[index][0][0].id).note("timings.jsonl", took)
+                self.study.cell(missing[index][0][0].id).note("timings.jsonl", took)
                 self.progress("forks", sum(map(len, rows.values())), total)
 
-    def look(self, study: StudyWriter, rows: Rows) -> tuple[Cell, ...]:
+    def look(self, rows: Rows) -> tuple[Cell, ...]:
         """Record what the rows now say of the questions of [stopping]; return the cells that come next, if any."""
         if self.registration.stopping is None:
             return ()
@@ -281,23 +279,23 @@ class _Run:
             raise WorldforkError(
                 f"{beyond[0]} was begun, and by the rows its task had stopped before. Use a new study folder."
             )
-        study.record_looks(course.looks)
+        self.study.record_looks(course.looks)
         if course.ended:
             self.notify(outcome(self.registration, course.looks))
         return tuple(cell for cell in course.due if cell not in rows)
 
-    def map(self, study: Study, tasks: Iterable[Task], expected: type[Result]) -> Iterator[tuple[int, Result]]:
+    def map(self, tasks: Iterable[Task], expected: type[Result]) -> Iterator[tuple[int, Result]]:
         """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept; so is
         what an executor lost."""
         failures: list[tuple[str, str]] = []  # the task's name, and the reason
         answers = Answers(self.executor)
         names = answers.names
-        begun = study.path.joinpath("registration.json").exists()  # a refused run leaves nothing behind
+        begun = self.study.path.joinpath("registration.json").exists()  # a refused run leaves nothing behind
         for index, result in answers.of(tasks, function=perform):
             if isinstance(result, Failed):
                 failures.append((names[index], result.reason))
                 if begun:
-                    files.append(study.path / FAILURES, f"{names[index]}\n{result.details}\n".encode())
+                    files.append(self.study.path / FAILURES, f"{names[index]}\n{result.details}\n".encode())
             elif isinstance(result, expected):
                 yield index, result
             else:
@@ -309,18 +307,16 @@ class _Run:
         if failures:
             raise WorldforkError(
                 f"{len(failures)} of the study's tasks failed; what is finished is in the ledger, and the same "
-                f"command tries the rest again (tracebacks: {study.path / FAILURES}):\n  "
+                f"command tries the rest again (tracebacks: {self.study.path / FAILURES}):\n  "
                 + "\n  ".join(f"{name}: {reason}" for name, reason in failures)
             )
 
-    def _label(
-        self, study: Study, block: Sequence[tuple[Cell, int]], rows: Rows, owners: Mapping[Cell, Cell]
-    ) -> Label:
+    def _label(self, block: Sequence[tuple[Cell, int]], rows: Rows, owners: Mapping[Cell, Cell]) -> Label:
         forks = tuple(
             Fork(
                 cell,
                 k,
-                self._stream(study, cell),
+                self._stream(cell),
                 held=rows[owners[cell]][k - 1] if owners[cell] != cell else None,
             )
             for cell, k in block
@@ -328,10 +324,10 @@ class _Run:
         together = [cell for cell, _ in block]
         return Label(self.setting.only(together), forks, self.identities[together[0]])
 
-    def _stream(self, study: Study, cell: Cell) -> StoredStream:
+    def _stream(self, cell: Cell) -> StoredStream:
         owner = self._stream_of[cell]
         if owner not in self._named:
-            self._named[owner] = stored_stream(study, owner)
+            self._named[owner] = stored_stream(self.study, owner)
         return self._named[owner]
 
 
