@@ -15,6 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from worldfork.errors import WorldforkError
+from worldfork.ledger.row import CellRow
+from worldfork.registration import difference
+
 PINNED: Final = (
     "--xla_gpu_deterministic_ops=true",
     "--xla_gpu_autotune_level=0",
@@ -96,3 +100,15 @@ def keep_compiled() -> None:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)  # worker processes inherit it
     if (jax := sys.modules.get("jax")) is not None and jax.config.jax_compilation_cache_dir is None:
         jax.config.update("jax_compilation_cache_dir", str(folder))  # it has read its environment already
+
+
+def require_again(name: str, written: CellRow, again: CellRow) -> None:
+    """Raise an error if a row that is in the ledger came out otherwise when it was computed again."""
+    again = again.model_copy(update={"prev": written.prev, "digest": written.digest})
+    if again != written:
+        before, after = (row.model_dump(mode="json", by_alias=True) for row in (written, again))
+        raise WorldforkError(
+            f"{name} came out differently when it was computed again: this machine or its libraries do not "
+            "reproduce what the study began with. Go on where it began, or use a new folder.\n  "
+            + "\n  ".join(difference(before, after))
+        )

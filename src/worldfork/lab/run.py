@@ -20,7 +20,7 @@ from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, opened
 from worldfork.lab.closed_loop import tasks as closed_loop
 from worldfork.lab.closed_loop.stage import FitThresholds, run_deployments
-from worldfork.lab.determinism import as_recorded
+from worldfork.lab.determinism import as_recorded, require_again
 from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints
 from worldfork.lab.forks.context import outside_code
 from worldfork.lab.forks.label import Fork
@@ -392,18 +392,9 @@ def _write_in_order(
     """
     for row in rows:
         again = early.pop((cell, row.k), None)
-        if again is not None and again.model_copy(update={"prev": row.prev, "digest": row.digest}) != row:
-            raise WorldforkError(
-                f"{cell.id}, fork {row.k} came out differently when it was computed again: this machine or its "
-                "libraries do not reproduce what the study began with. Go on where it began, or use a new folder."
-                "\n  " + "\n  ".join(difference(_outcome(row), _outcome(again)))
-            )
+        if again is not None:
+            require_again(f"{cell.id}, fork {row.k}", row, again)
     ready: list[ForkRow] = []
     while (cell, len(rows) + len(ready) + 1) in early:
         ready.append(early.pop((cell, len(rows) + len(ready) + 1)))
     rows += study.cell(cell.id).append(ready)
-
-
-def _outcome(row: ForkRow) -> dict[str, Any]:
-    """Return the fields of a row that do not depend on the row before it."""
-    return row.model_dump(mode="json", by_alias=True, exclude={"prev", "digest"})

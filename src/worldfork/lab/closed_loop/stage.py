@@ -11,6 +11,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches, read_history, read_thresholds
 from worldfork.lab.closed_loop.state import State
 from worldfork.lab.closed_loop.tasks import Advance, Ended
+from worldfork.lab.determinism import require_again
 from worldfork.lab.forks.tasks import Identity, Setting
 from worldfork.ledger.closed_loop import THRESHOLDS, Part, Thresholds, write_segment
 from worldfork.ledger.store import Deployed, Study, StudyWriter
@@ -96,12 +97,7 @@ def _write(study: StudyWriter, ended: Ended) -> None:
     named = [(policy, cell.id) for policy, cell in ended.batch.sets]
     for place, row in zip(named, rows, strict=True):
         for written in study.deployed_rows[place][k - 1 : k]:
-            if row.model_copy(update={"prev": written.prev, "digest": written.digest}) != written:
-                raise WorldforkError(
-                    f"{place[1]}, policy `{place[0]}`, episode {k} came out differently when computed again: this "
-                    "machine or its libraries do not reproduce what the study began with. Go on where it began, or "
-                    "use a new folder."
-                )
+            require_again(f"{place[1]}, policy `{place[0]}`, episode {k}", written, row)
     episodes = list(zip(named, ended.advanced.episodes, strict=True))
     logs = [Part(*place, stream.log) for place, stream in episodes]
     windows = [Part(*place, stream.recording) for place, stream in episodes]

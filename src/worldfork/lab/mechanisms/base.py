@@ -52,14 +52,9 @@ class Origin:
 
 
 @dataclasses.dataclass(frozen=True)
-class Update:
+class Update(Fit):
     """The parameters after the mechanism ran, and what it did to get there, per parameter set."""
 
-    parameters: Arrays
-    optimiser: Arrays
-    loss_before: Float[np.ndarray, " P"]
-    loss_after: Float[np.ndarray, " P"]
-    grad_norm: Float[np.ndarray, " P"]
     param_shift: Float[np.ndarray, " P"]  # Euclidean norm of the change
     transitions: Int[np.ndarray, " P"]  # that the mechanism could see
     non_finite: Int[np.ndarray, " P"]  # parameters that are not finite after the update
@@ -164,11 +159,7 @@ def within_window(mechanism: Mechanism, update: Update) -> Update:
 def updated(parameters: Arrays, fit: Fit, window: Window, *, steps: int | Int[np.ndarray, " P"]) -> Update:
     """Return the update that a training of `steps` on `window` made; one that diverges is returned as it is."""
     return Update(
-        parameters=fit.parameters,
-        optimiser=fit.optimiser,
-        loss_before=fit.loss_before,
-        loss_after=fit.loss_after,
-        grad_norm=fit.grad_norm,
+        **vars(fit),
         param_shift=arrays.shift(parameters, fit.parameters),
         transitions=window.size,
         non_finite=arrays.count_non_finite(fit.parameters),
