@@ -85,17 +85,16 @@ def _joined(before: Columns, after: Columns) -> Columns:
     return {name: np.concatenate([before[name], after[name]]) for name in after}
 
 
-def whole(recording: Columns, points: int) -> Columns:
-    """Return the transitions so far, in arrays as long as the whole deployment: what is to come is empty there, so
-    that an update is computed at one shape whenever it fires."""
-    steps = episode_steps(recording)
+def whole(stream: Stream, points: int) -> Stream:
+    """Return the stream with transitions in arrays as long as the whole deployment: what is to come is empty there,
+    so that an update is computed at one shape whenever it fires."""
+    steps = episode_steps(stream.recording)
 
     def filled(values: np.ndarray, length: int) -> np.ndarray:
         return np.concatenate([values, np.zeros((length - len(values), *values.shape[1:]), values.dtype)])
 
-    return {
-        name: filled(values, points if name == "final" else points * steps) for name, values in recording.items()
-    }
+    lengths = {name: points if name == "final" else points * steps for name in stream.recording}
+    return Stream(stream.log, {name: filled(values, lengths[name]) for name, values in stream.recording.items()})
 
 
 def segment_of(stream: Stream, k: int, *, level: float, signals: Mapping[str, Number]) -> Segment:

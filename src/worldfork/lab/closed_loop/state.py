@@ -18,13 +18,12 @@ from worldfork.lab.agents.base import Arrays, needs_full_blocks
 from worldfork.lab.closed_loop.batches import Batch, segment_of, whole
 from worldfork.lab.environments import Environment
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import fit_record
-from worldfork.lab.mechanisms.base import Origin, Update, within_window
-from worldfork.lab.stream import Stream, window
+from worldfork.lab.forks.label import Fork, fit_record, update_forks
+from worldfork.lab.mechanisms.base import Update
+from worldfork.lab.stream import Stream
 from worldfork.ledger.arrays import content_digest
 from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, TrialRecord, is_kept, policy_of
 from worldfork.ledger.row import FitRecord, Number
-from worldfork.randomness import words
 from worldfork.registration import Arm, Cell
 from worldfork.triggers import Answer, CellKey, Segment, draw_event
 from worldfork.triggers.policy import Policy
@@ -234,25 +233,15 @@ def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
 
 def _train_block(shape: Shape, state: State, chosen: Sequence[int]) -> Update:
     """Return the update of these sets. The last one fills the block where the agent needs full ones."""
-    context = shape.context
-    arm = context.registration.arm(shape.batch.sets[chosen[0]][1].arm)
-    agent = context.agent(shape.batch.task, arm)
-    size = context.registration.forks_per_block(arm.name) if needs_full_blocks(agent) else len(chosen)
-    block = np.array([*chosen, *[chosen[-1]] * (size - len(chosen))])
-    cells = [shape.batch.sets[index][1] for index in block]
-    mechanism = context.mechanism(arm)
-    checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for cell in cells]
-    events = [cell.update_event(context.registration.seed).at(fork=state.k) for cell in cells]
-    recordings = [whole(state.streams[index].recording, arm.stream.decision_points) for index in block]
-    trained = mechanism.update(
-        agent,
-        arrays.take(state.models.parameters, block),
-        optimiser=arrays.take(state.models.optimiser, block),
-        origin=Origin.of(checkpoints, replay=mechanism.reads_replay),
-        window=window(recordings, [state.k] * size),
-        batch_keys=np.stack([words(event) for event in events]),
-    )
-    return within_window(mechanism, trained)
+    context, cells = shape.context, [cell for _, cell in shape.batch.sets]
+    arm = context.registration.arm(cells[chosen[0]].arm)
+    full = needs_full_blocks(context.agent(shape.batch.task, arm))
+    size = context.registration.forks_per_block(arm.name) if full else len(chosen)
+    block = [*chosen, *[chosen[-1]] * (size - len(chosen))]
+    streams = [whole(state.streams[index], arm.stream.decision_points) for index in block]
+    forks = [Fork(cells[index], state.k, stream) for index, stream in zip(block, streams, strict=True)]
+    models = state.models.take(block)
+    return update_forks(context, forks, parameters=models.parameters, optimiser=models.optimiser)
 
 
 def rebuild(shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]) -> State:

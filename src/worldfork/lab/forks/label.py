@@ -162,21 +162,24 @@ def parts_of(context: Context, forks: Sequence[Fork], *, size: int) -> list[list
     return [full[start : start + size] for start in range(0, len(full), size)]
 
 
-def update_forks(context: Context, forks: Sequence[Fork]) -> Update:
-    """Run the mechanism on each fork's window; its minibatches are the only draws that HOLD has no part in."""
+def update_forks(
+    context: Context, forks: Sequence[Fork], *, parameters: Arrays | None = None, optimiser: Arrays | None = None
+) -> Update:
+    """Run the mechanism on each fork's window; its minibatches are the only draws that HOLD has no part in.
+
+    Parameters and optimiser are the checkpoints' unless they are given.
+    """
     arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    seed, mechanism = context.registration.seed, context.mechanism(arm)
     checkpoints = [context.checkpoint(task, fork.cell.checkpoint) for fork in forks]
-    seed = context.registration.seed
-    events = [fork.cell.update_event(seed).at(fork=fork.k) for fork in forks]
-    mechanism = context.mechanism(arm)
     origin = Origin.of(checkpoints, replay=mechanism.reads_replay)
     update = mechanism.update(
         context.agent(task, arm),
-        origin.parameters,
-        optimiser=origin.optimiser,
+        origin.parameters if parameters is None else parameters,
+        optimiser=origin.optimiser if optimiser is None else optimiser,
         origin=origin,
         window=window([fork.stream.recording for fork in forks], [fork.k for fork in forks]),
-        batch_keys=np.stack([words(event) for event in events]),
+        batch_keys=np.stack([words(fork.cell.update_event(seed).at(fork=fork.k)) for fork in forks]),
     )
     return within_window(mechanism, update)
 
