@@ -369,11 +369,12 @@ def _tasks_in_turn(blocks: Sequence[Block]) -> list[Block]:
     """Return the first block of every task, then the second of every task: workers that share a machine are then
     mostly at different ones, and while one waits for its physics another plans."""
     counted: Counter[str] = Counter()
-    turns = []
-    for block in blocks:
+
+    def turn(block: Block) -> int:
         counted[block[0][0].task] += 1
-        turns.append(counted[block[0][0].task])
-    return [block for _, block in sorted(zip(turns, blocks, strict=True), key=lambda pair: pair[0])]
+        return counted[block[0][0].task]
+
+    return sorted(blocks, key=turn)
 
 
 def _as_begun(folder: ChainFolder[Any], resolved: dict[str, Any]) -> dict[str, Any]:
