@@ -43,13 +43,13 @@ def descend(
     """Return the gradient steps of a plan that trains these columns of [A B]; the rates are the agent's own."""
     sets, descent = len(theta), plan.descent
     steps = np.broadcast_to(np.asarray(plan.steps), (sets,))
-    own = descent.optimiser == "own"
-    rate = plan.rate * (learning_rate if own else descent.learning_rate or 0.0)
-    momentum = momentum if own else descent.momentum
+    own_optimiser = descent.optimiser == "own"
+    rate = plan.rate * (learning_rate if own_optimiser else descent.learning_rate or 0.0)
+    momentum = momentum if own_optimiser else descent.momentum
     trained = theta.reshape(sets, -1) if plan.adapter is None else _adapter(plan.adapter.rank, batch_keys)
     chosen = np.tile(columns, 2) if plan.adapter is None else np.ones(trained.shape[1], np.bool_)
     # The velocity goes on where it is the whole matrix that is trained by the agent's own optimiser.
-    persistent = own and plan.adapter is None
+    persistent = own_optimiser and plan.adapter is None
     state = (velocity.reshape(sets, -1) if persistent else np.zeros_like(trained), np.zeros_like(trained))
     weight = _importance(plan)
     norm = np.zeros(sets)

@@ -190,30 +190,29 @@ class Context:
 
     def code(self, cell: Cell) -> dict[str, Located]:
         """Locate the named things that compute this cell's rows."""
-        task, arm = self.registration.tasks[cell.task], self.registration.arm(cell.arm)
-        signals = {f"signal {name}": registry.locate("signals", name) for name in self.registration.signals}
-        return {
-            "agent": registry.locate("agents", task.agent),
-            "environment": registry.locate("environments", task.environment or cell.task),
-            "mechanism": registry.locate("mechanisms", arm.mechanism.name),
-            **(
-                {}
-                if arm.stream.schedule == "ramp"
-                else {"schedule": registry.locate("schedules", arm.stream.schedule)}
-            ),
-            **signals,
-        }
+        return _code(self.registration, self.registration.arm(cell.arm), cell.task)
+
+
+def _code(registration: Registration, arm: Arm, task: str) -> dict[str, Located]:
+    registered = registration.tasks[task]
+    return {
+        "agent": registry.locate("agents", registered.agent),
+        "environment": registry.locate("environments", registered.environment or task),
+        "mechanism": registry.locate("mechanisms", arm.mechanism.name),
+        "schedule": registry.locate("schedules", arm.stream.schedule),
+        **{f"signal {name}": registry.locate("signals", name) for name in registration.signals},
+    }
 
 
 def outside_code(registration: Registration) -> list[Located]:
     """List what a registration names that does not come with worldfork: running it imports that code."""
-    named = [registry.locate("signals", name) for name in registration.signals]
-    named += [registry.locate("mechanisms", arm.mechanism.name) for arm in registration.arms]
-    named += [registry.locate("schedules", arm.stream.schedule) for arm in registration.arms]
-    for name, task in registration.tasks.items():
-        named.append(registry.locate("agents", task.agent))
-        named.append(registry.locate("environments", task.environment or name))
-    for policy in registration.deployment.policies.values() if registration.deployment else ():
-        if policy.trigger not in CONSTANT and policy.trigger not in recorded_signals(registration):
-            named.append(registry.locate("triggers", policy.trigger))
+    named = [
+        located
+        for arm in registration.arms
+        for task in arm.tasks
+        for located in _code(registration, arm, task).values()
+    ]
+    policies = registration.deployment.policies.values() if registration.deployment else ()
+    ours = (*CONSTANT, *recorded_signals(registration))
+    named += [registry.locate("triggers", policy.trigger) for policy in policies if policy.trigger not in ours]
     return [located for located in dict.fromkeys(named) if not located.ours]
