@@ -140,7 +140,7 @@ class LinearQuadratic:
         names = chosen_prefixes(self, plan.groups) or tuple(COLUMNS)
         chosen = [column for name in names for column in COLUMNS[name]]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            fitted = descend(
+            theta, velocity, norm = descend(
                 matrix(parameters),
                 matrix(optimiser),
                 window,
@@ -151,8 +151,8 @@ class LinearQuadratic:
                 batch=self.batch,
                 batch_keys=batch_keys,
             )
-            before, new = self.loss(parameters, window), _split(fitted.theta)
-            return Fit(new, _split(fitted.velocity), before, self.loss(new, window), fitted.norm)
+            before, new = self.loss(parameters, window), _split(theta)
+            return Fit(new, _split(velocity), before, self.loss(new, window), norm)
 
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
         """Return a world that nearly stands still and hardly answers, and no velocity."""

@@ -4,7 +4,6 @@ The trained matrix is [A B], of 2 x 3 numbers for each of P parameter sets, or a
 optimisers `sgd`, `adam` and `adamw` are optax's, written out.
 """
 
-import dataclasses
 from typing import Any, Final, no_type_check
 
 import numpy as np
@@ -19,15 +18,6 @@ Matrix = Float64[np.ndarray, "P 2 3"]
 Flat = Float64[np.ndarray, "P n"]  # what is trained: the matrix, or an adapter's two factors, in one row
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    """[A B], the velocities of the agent's own optimiser, and the norm of the last gradient."""
-
-    theta: Matrix
-    velocity: Matrix
-    norm: Float64[np.ndarray, " P"]
-
-
 def descend(
     theta: Matrix,
     velocity: Matrix,
@@ -39,8 +29,9 @@ def descend(
     momentum: float,
     batch: int,
     batch_keys: UInt32[np.ndarray, "P 2"],
-) -> Trained:
-    """Return the gradient steps of a plan that trains these columns of [A B]; the rates are the agent's own."""
+) -> tuple[Matrix, Matrix, Float64[np.ndarray, " P"]]:
+    """Take the gradient steps of a plan that trains these columns of [A B]; return the matrix, the velocities of the
+    agent's own optimiser, whose rates these are, and the norm of the last gradient."""
     sets, descent = len(theta), plan.descent
     steps = np.broadcast_to(np.asarray(plan.steps), (sets,))
     own_optimiser = descent.optimiser == "own"
@@ -75,7 +66,7 @@ def descend(
         norm = np.where(going[:, 0], np.sqrt(total(slope * slope)), norm)
     if persistent:
         velocity = np.where(columns, state[0].reshape(velocity.shape), velocity)
-    return Trained(_assembled(theta, trained, plan), velocity, norm)
+    return _assembled(theta, trained, plan), velocity, norm
 
 
 def stepped(
