@@ -30,8 +30,10 @@ def descend(
     batch: int,
     batch_keys: UInt32[np.ndarray, "P 2"],
 ) -> tuple[Matrix, Matrix, Float64[np.ndarray, " P"]]:
-    """Take the gradient steps of a plan that trains these columns of [A B]; return the matrix, the velocities of the
-    agent's own optimiser, whose rates these are, and the norm of the last gradient."""
+    """Take the gradient steps of a plan that trains these columns of [A B]; the rates are the agent's own.
+
+    Return the matrix, the velocities of the agent's own optimiser, and the norm of the last gradient.
+    """
     sets, descent = len(theta), plan.descent
     steps = np.broadcast_to(np.asarray(plan.steps), (sets,))
     own_optimiser = descent.optimiser == "own"
