@@ -62,6 +62,14 @@ class Models:
     optimiser: Arrays
     digests: tuple[str, ...]  # of parameters and optimiser, set by set
 
+    @classmethod
+    def of(cls, parameters: Arrays, optimiser: Arrays, *, count: int) -> "Models":
+        """Return models with the digests of the first `count`, for which all arrays come to the host once."""
+        named = {f"parameters/{name}": array for name, array in parameters.items()}
+        held = _on_host({**named, **{f"optimiser/{name}": array for name, array in optimiser.items()}})
+        one_by_one = ({name: array[p : p + 1] for name, array in held.items()} for p in range(count))
+        return cls(parameters, optimiser, tuple(map(arrays.digest, one_by_one)))
+
     def __getstate__(self) -> dict[str, Any]:
         """Sent to another process, arrays are NumPy's; here they stay on the device they are on."""
         return {**vars(self), "parameters": _on_host(self.parameters), "optimiser": _on_host(self.optimiser)}
@@ -127,7 +135,6 @@ def begin(shape: Shape) -> State:
     """Return every policy at its checkpoint, before the first episode."""
     context = shape.context
     checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for _, cell in shape.batch.sets]
-    digests = {id(checkpoint): _digest(checkpoint.parameters, checkpoint.optimiser) for checkpoint in checkpoints}
     memories = []
     for (_, cell), policy in zip(shape.batch.sets, shape.policies, strict=True):
         key = CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
@@ -135,10 +142,10 @@ def begin(shape: Shape) -> State:
         memories.append(policy.begin(key, event=event))
     return State(
         k=0,
-        models=Models(
+        models=Models.of(
             arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
             arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
-            tuple(digests[id(checkpoint)] for checkpoint in checkpoints),
+            count=len(checkpoints),
         ),
         streams=(),
         memories=tuple(memories),
@@ -203,8 +210,7 @@ def update(shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dic
         trained = _train_block(shape, state, [group[0] for group in groups])
         places = {index: place for place, group in enumerate(groups) for index in group}
         spent |= {index: (fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()}
-        digests = _digests(trained.parameters, trained.optimiser, len(groups))
-        models = Models(trained.parameters, trained.optimiser, digests)
+        models = Models.of(trained.parameters, trained.optimiser, count=len(groups))
         state = dataclasses.replace(state, models=state.models.replaced(models, places))
     return state, spent
 
@@ -291,18 +297,3 @@ def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str
 
 def _on_host(group: Arrays) -> Arrays:
     return {name: np.asarray(array) for name, array in group.items()}
-
-
-def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> tuple[str, ...]:
-    """Return the digests of the first `count` sets; all arrays come to the host once."""
-    groups = _on_host(parameters), _on_host(optimiser)
-    return tuple(
-        _digest(*({name: array[place : place + 1] for name, array in group.items()} for group in groups))
-        for place in range(count)
-    )
-
-
-def _digest(parameters: Arrays, optimiser: Arrays) -> str:
-    """Return the digest of one parameter set and its optimiser."""
-    named = {f"parameters/{name}": array for name, array in parameters.items()}
-    return arrays.digest({**named, **{f"optimiser/{name}": array for name, array in optimiser.items()}})
