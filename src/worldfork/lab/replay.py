@@ -26,7 +26,7 @@ from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.episode_log import Film
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, evaluate_block, parts_of
-from worldfork.lab.forks.plan import Block, fork_blocks, read_stream
+from worldfork.lab.forks.plan import Block, fork_blocks, stored_stream
 from worldfork.lab.forks.tasks import describe
 from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.row import ForkRow
@@ -214,7 +214,7 @@ def _film(
     if not alone:
         blocks = fork_blocks(context.registration, shared=owners[where] != where)
         block = next(block for block in blocks if fork in block)
-    streams = {cell: read_stream(study, cell) for cell in dict.fromkeys(cell for cell, _ in block)}
+    streams = {cell: stored_stream(study, cell) for cell in dict.fromkeys(cell for cell, _ in block)}
     rows = {owner: study.cell(owner.id).rows() for owner in dict.fromkeys(owners[cell] for cell, _ in block)}
     forks = [
         # Alone, a fork evaluates its own HOLD.

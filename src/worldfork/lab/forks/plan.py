@@ -54,12 +54,6 @@ def _by_look(registration: Registration, cells: list[Cell]) -> list[list[Cell]]:
     return [[cell for cell in cells if cell.checkpoint in group] for group in groups]
 
 
-def read_stream(study: Study, cell: Cell) -> Stream:
-    """Return a finished stream from the ledger."""
-    log, recording = study.cell(cell.id).read_stream()
-    return Stream(log, recording)
-
-
 @dataclasses.dataclass(frozen=True)
 class StoredStream:
     """A finished stream named by the content of its files, as a task carries it: read where it is needed."""
