@@ -96,13 +96,13 @@ def part(scenario: Scenario, *, checkpoints: int = 40, seed: int = 1) -> tuple[A
     (batch,) = deployment_batches(context.registration)
     shape = shape_of(context, batch, Thresholds())
     known, measured = [], []
-    state = begin(context, shape)
+    state = begin(shape)
     for k in range(1, POINTS + 1):
         state = _after_episode(context, shape, state)
         if k in scenario.fires:
-            state = _updated(context, shape, state, own_window=scenario.own_window)
+            state = _updated(shape, state, own_window=scenario.own_window)
         known.append(expected_returns_of(context, shape, state, evaluation=True))
-        measured.append(evaluate(context, shape, state).returns.mean(axis=1))
+        measured.append(evaluate(shape, state).returns.mean(axis=1))
 
     def over_never(values: list[np.ndarray]) -> Advantages:
         by_policy = np.stack(values).reshape(POINTS, len(batch.policies), checkpoints)
@@ -161,20 +161,17 @@ episodes = 6
 
 def _after_episode(context: Context, shape: Shape, state: State) -> State:
     """Every deployment one episode further, as each model then is."""
-    rolled = roll_episode(context, shape, state)
+    rolled = roll_episode(shape, state)
     assert rolled.trace is not None
-    streams = []
-    for index, (_, cell) in enumerate(shape.batch.sets):
-        episode = cut(
-            rolled.trace, index, schedule=context.schedule(cell), repeat=1, action_noise=0.0, before=state.k
-        )
-        streams.append(extended(state.streams[index], episode))
+    schedules = [context.schedule(cell) for _, cell in shape.batch.sets]
+    episodes = cut(rolled.trace, schedules, repeat=1, action_noise=0.0, before=state.k)
+    streams = map(extended, state.streams, episodes) if state.streams else episodes
     return dataclasses.replace(state, k=state.k + 1, streams=tuple(streams))
 
 
-def _updated(context: Context, shape: Shape, state: State, *, own_window: bool) -> State:
+def _updated(shape: Shape, state: State, *, own_window: bool) -> State:
     """The update of a decision point; who is to see the frozen model's window is shown never's stream."""
-    frozen: dict[object, Stream | None] = {}
+    frozen: dict[object, Stream] = {}
     shown, firing = [], []
     for index, ((policy, cell), stream) in enumerate(zip(shape.batch.sets, state.streams, strict=True)):
         frozen.setdefault(cell.checkpoint, stream)  # never is the first policy
@@ -182,7 +179,7 @@ def _updated(context: Context, shape: Shape, state: State, *, own_window: bool) 
         if policy in ("carried", "compounded", "followed"):
             firing.append(index)
     assert shape.batch.policies[0] == "never"
-    changed, _ = update(context, shape, dataclasses.replace(state, streams=tuple(shown)), firing)
+    changed, _ = update(shape, dataclasses.replace(state, streams=tuple(shown)), firing)
     return dataclasses.replace(changed, streams=state.streams)
 
 

@@ -78,11 +78,11 @@ def _follow(context: Context, shape: Shape) -> tuple[np.ndarray, ...]:
     registered = context.registration.deployment
     assert registered is not None
     points = context.registration.arm(shape.batch.cells[0][0].arm).stream.decision_points
-    state = begin(context, shape)
+    state = begin(shape)
     own, expected, evaluated, expected_evaluated, fired = [], [], [], [], []
     for k in range(1, points + 1):
         expected.append(expected_returns_of(context, shape, state, evaluation=False))
-        done = advance(context, shape, state)
+        done = advance(shape, state)
         state = done.state
         own.append([row.episode_return for row in done.rows])
         fired.append([row.fired for row in done.rows])
@@ -119,7 +119,7 @@ def expected_returns_of(
             mode=arm.evaluation.mode if evaluation else "forward",
         )
         levels.append(schedule.felt(met))
-    gains = agent.gain(state.parameters)
+    gains = agent.gain(state.models.parameters)
     return expected_returns(world.matrices, gains, levels=np.stack(levels), action_noise=arm.stream.action_noise)
 
 

@@ -19,12 +19,12 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.stateful import StatefulAgent, Transitions, save_checkpoint, transitions_of
 from worldfork.lab.environments.drift import Schedule
 from worldfork.lab.episodes import Draws, roll_out
-from worldfork.lab.forks.checkpoints import checkpoint_files, named_checkpoints
+from worldfork.lab.forks.checkpoints import checkpoint_files
 from worldfork.lab.forks.context import Context
 from worldfork.lab.mechanisms.base import last
 from worldfork.lab.replay import find_deployed, find_pair, replay_deployed, replay_pair
 from worldfork.lab.run import run
-from worldfork.lab.stream import Stream, deploy, segment, window
+from worldfork.lab.stream import Stream, deploy, logged, segment, window
 from worldfork.ledger.cell import departures
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify
@@ -194,9 +194,9 @@ def test_windows_are_of_real_rows_and_say_where_they_ended() -> None:
     assert short.terminated[0, 3]
     one = segment([waiting.recording], [2])
     assert one.reward.shape == (1, 20)
-    assert one.size[0] == (waiting.log.real & (waiting.log.episode == 2)).sum()
-    assert set(waiting.log.of_episode(2)) >= {"terminated", "error", "fell"}
-    assert all(len(column) == one.size[0] for column in waiting.log.of_episode(2).values())
+    assert one.size[0] == (waiting.log["real"] & (waiting.log["episode"] == 2)).sum()
+    assert set(logged(waiting.log, 2)) >= {"terminated", "error", "fell"}
+    assert all(len(column) == one.size[0] for column in logged(waiting.log, 2).values())
 
 
 @pytest.mark.parametrize("after_end", ["reset", "wait"])
@@ -252,7 +252,7 @@ def test_its_episodes_come_out_again(studied: tuple[Path, Path]) -> None:
     study = Study(folder)
     registration = study.registration
     files = checkpoint_files(registration, root=path.parent, copies=folder / "checkpoints")
-    context = Context(registration, named_checkpoints(files))
+    context = Context(registration, files)
     cell = study.cells()[0].id
     assert replay_pair(study, context, find_pair(study, cell, k=2, episode=1)).exact
     assert replay_deployed(study, context, find_deployed(study, cell, policy="periodic", k=3)).exact

@@ -21,7 +21,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic
 from worldfork.lab.closed_loop import segment
-from worldfork.lab.closed_loop.state import Incumbents, State
+from worldfork.lab.closed_loop.state import Models, State
 from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.linear_quadratic import Matrices
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, updated
@@ -252,9 +252,9 @@ def test_incumbents_play_together_and_only_while_a_trial_is_under_way(
     played: dict[int, list[int]] = {}
     real = segment._next_episode
 
-    def counted(context: Any, shape: Any, cells: list[Any], parameters: Any, **more: Any) -> Any:
+    def counted(shape: Any, cells: list[Any], parameters: Any, **more: Any) -> Any:
         played.setdefault(more["k"] + 1, []).append(len(cells))
-        return real(context, shape, cells, parameters, **more)
+        return real(shape, cells, parameters, **more)
 
     monkeypatch.setattr(segment, "_next_episode", counted)
     run(write(tmp_path, text.replace("checkpoints = [0, 1]", "checkpoints = [0]")), tmp_path / "study")
@@ -298,10 +298,10 @@ def test_an_episode_of_a_trial_is_replayed_bit_for_bit(tried: Study, policy: str
 
 def test_incumbents_leave_the_process_as_numpy_arrays() -> None:
     jnp = pytest.importorskip("jax.numpy")
-    held = Incumbents({"w": jnp.ones((1, 3))}, {"m": jnp.zeros((1, 1))}, ("a",), {0: ()})
-    state = State(3, {"w": jnp.ones((2, 3))}, {}, ("a", "b"), (None, None), (0, 0), held)
+    held = Models({"w": jnp.ones((1, 3))}, {"m": jnp.zeros((1, 1))}, ("a",))
+    state = State(3, Models({"w": jnp.ones((2, 3))}, {}, ("a", "b")), (), (0, 0), held, {0: ()})
     again = pickle.loads(pickle.dumps(state))
-    assert type(again.incumbents.parameters["w"]) is type(again.parameters["w"]) is np.ndarray
+    assert type(again.incumbents.parameters["w"]) is type(again.models.parameters["w"]) is np.ndarray
     assert type(again.incumbents.optimiser["m"]) is np.ndarray
     assert again.under_trial == {0: ()}
 

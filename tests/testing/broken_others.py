@@ -384,7 +384,7 @@ class Rounding(ExecutorPlugin):
             result = function(task)
             if type(result).__name__ == "Streamed":
                 for stream in result.streams:
-                    stream.recording.reward[:] = stream.recording.reward.astype(np.float32)
+                    stream.recording["reward"][:] = stream.recording["reward"].astype(np.float32)
             yield index, result
 
 

@@ -66,7 +66,7 @@ class Answers:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._given = 0
+        self.names: list[str] = []  # of the tasks that were given, in their order
         self._back: set[int] = set()
 
     def of(self, tasks: Iterable[Any], *, function: Callable[[Any], Any]) -> Iterator[tuple[int, Any]]:
@@ -74,11 +74,11 @@ class Answers:
         given = self._counted(tasks)
         for answer in self._executor.map(function, given):
             match answer:
-                case (int(index), result) if 0 <= index < self._given and index not in self._back:
+                case (int(index), result) if 0 <= index < len(self.names) and index not in self._back:
                     self._back.add(index)
                     yield index, result
                 case (int(index), _):
-                    often = "twice" if index in self._back else f"of {self._given} tasks"
+                    often = "twice" if index in self._back else f"of {len(self.names)} tasks"
                     raise self.wrong(f"yielded the index {index} {often}")
                 case _:
                     raise self.wrong(f"yielded a {type(answer).__name__}")
@@ -87,7 +87,7 @@ class Answers:
 
     def missing(self) -> list[int]:
         """Return the indices of tasks that were given and never came back."""
-        return [index for index in range(self._given) if index not in self._back]
+        return [index for index in range(len(self.names)) if index not in self._back]
 
     def wrong(self, what: str) -> WorldforkError:
         """Return the error for an executor that breaks its contract in this way."""
@@ -98,5 +98,5 @@ class Answers:
 
     def _counted(self, tasks: Iterable[Any]) -> Iterator[Any]:
         for task in tasks:
-            self._given += 1
+            self.names.append(str(task))
             yield task

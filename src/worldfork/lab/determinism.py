@@ -15,6 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from worldfork.errors import WorldforkError
+from worldfork.ledger.row import CellRow
+from worldfork.registration import difference
+
 PINNED: Final = (
     "--xla_gpu_deterministic_ops=true",
     "--xla_gpu_autotune_level=0",
@@ -86,7 +90,7 @@ def keep_compiled() -> None:
     """Use JAX's compilation cache unless it is already configured."""
     if "JAX_COMPILATION_CACHE_DIR" in os.environ or os.environ.get("WORLDFORK_COMPILED", "on").lower() == "off":
         return
-    folder = place()
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "worldfork" / "compiled"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:  # no home to write to: compile every time
@@ -98,6 +102,13 @@ def keep_compiled() -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder))  # it has read its environment already
 
 
-def place() -> Path:
-    """Return the folder of the compiled programs."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "worldfork" / "compiled"
+def require_again(name: str, written: CellRow, again: CellRow) -> None:
+    """Raise an error if a row that is in the ledger came out otherwise when it was computed again."""
+    again = again.model_copy(update={"prev": written.prev, "digest": written.digest})
+    if again != written:
+        before, after = (row.model_dump(mode="json", by_alias=True) for row in (written, again))
+        raise WorldforkError(
+            f"{name} came out differently when it was computed again: this machine or its libraries do not "
+            "reproduce what the study began with. Go on where it began, or use a new folder.\n  "
+            + "\n  ".join(difference(before, after))
+        )

@@ -7,8 +7,9 @@ Axes: P parameter sets, E episodes each, T control steps, A actions.
 
 import dataclasses
 import functools
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -140,31 +141,22 @@ def roll_out(
 
 def overlapped(batches: Sequence[Generator[Physics, Any, Rolled]]) -> list[Rolled]:
     """Drive the batches in turn, physics on one thread: while it steps one batch, the agent plans for the next."""
-    if len(batches) == 1:
-        return [_alone(batches[0])]
-    finished: list[Rolled | None] = [None] * len(batches)
+    finished: dict[int, Rolled] = {}
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="physics") as pool:
-        pending: list[tuple[int, Future[Any]]] = [(i, pool.submit(next(batch))) for i, batch in enumerate(batches)]
+
+        def begun(physics: Physics) -> Physics:
+            """Return a function that waits for it; a batch alone has nothing to be overlapped with."""
+            return pool.submit(physics).result if len(batches) > 1 else physics
+
+        pending = deque((index, begun(next(batch))) for index, batch in enumerate(batches))
         while pending:
-            index, physics = pending.pop(0)
-            came = physics.result()  # a StopIteration of the world's own must not pass for the batch's end
+            index, physics = pending.popleft()
+            came = physics()  # a StopIteration of the world's own must not pass for the batch's end
             try:
-                pending.append((index, pool.submit(batches[index].send(came))))
+                pending.append((index, begun(batches[index].send(came))))
             except StopIteration as end:
                 finished[index] = end.value
-    return [rolled for rolled in finished if rolled is not None]
-
-
-def _alone(batch: Generator[Physics, Any, Rolled]) -> Rolled:
-    """Drive one batch here: there is nothing to overlap it with."""
-    physics = next(batch)
-    while True:
-        came = physics()  # as above
-        try:
-            physics = batch.send(came)
-        except StopIteration as end:
-            rolled: Rolled = end.value
-            return rolled
+    return [finished[index] for index in range(len(batches))]
 
 
 def _episodes(

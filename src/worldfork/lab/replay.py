@@ -26,7 +26,7 @@ from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.episode_log import Film
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork, evaluate_block, parts_of
-from worldfork.lab.forks.plan import Block, fork_blocks, read_stream
+from worldfork.lab.forks.plan import Block, fork_blocks, stored_stream
 from worldfork.lab.forks.tasks import describe
 from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.row import ForkRow
@@ -214,7 +214,7 @@ def _film(
     if not alone:
         blocks = fork_blocks(context.registration, shared=owners[where] != where)
         block = next(block for block in blocks if fork in block)
-    streams = {cell: read_stream(study, cell) for cell in dict.fromkeys(cell for cell, _ in block)}
+    streams = {cell: stored_stream(study, cell) for cell in dict.fromkeys(cell for cell, _ in block)}
     rows = {owner: study.cell(owner.id).rows() for owner in dict.fromkeys(owners[cell] for cell, _ in block)}
     forks = [
         # Alone, a fork evaluates its own HOLD.
@@ -256,19 +256,26 @@ def replay_deployed(
         here = describe_deployments(context).configurations[0]["device"] if sensitive else there
         whole_block = sensitive and there == here
     filed = next(batch for batch in deployment_batches(context.registration) if place in batch.sets)
-    never = _same_cell_under_never(filed, place)
-    batch = filed if whole_block else _batch_of_two(never, place)
+    wanted = dataclasses.replace(episode.cell, arm="")  # policies may train in arms of their own
+    never = next(
+        (policy, cell)
+        for policy, cell in filed.sets
+        if policy == "never" and dataclasses.replace(cell, arm="") == wanted
+    )
+    both = dict.fromkeys((never, place))
+    alone = Batch(tuple(policy for policy, _ in both), tuple((cell,) for _, cell in both), size=1)
+    batch = filed if whole_block else alone
     shape = shape_of(context, batch, read_thresholds(study))
     if k == 1:
-        state = begin(context, shape)
+        state = begin(shape)
     else:
         rows = {(name, cell.id): study.deployment(name, cell.id).rows() for name, cell in batch.sets}
         history = read_history(study.path, batch, rows, done=k - 1, filed=filed)
-        state = rebuild(context, shape, history.streams, history.rows)
+        state = rebuild(shape, history.streams, history.rows)
     environment = context.environment(episode.cell.task)
     sets = [shape.real[batch.sets.index(deployment)] for deployment in (place, never)]
     film = Film(sets, episode=0, progress=lambda moment: progress("steps", moment, environment.episode_steps))
-    roll_episode(context, shape, state, record=film)
+    roll_episode(shape, state, record=film)
     held = study.deployment(never[0], never[1].id).rows()[k - 1]
     moments = (k - 1) * environment.episode_steps + np.arange(environment.episode_steps + 1)
     return Replay(
@@ -279,15 +286,3 @@ def replay_deployed(
         levels=context.schedule(episode.cell).level(moments * environment.action_repeat),
         whole_block=whole_block,
     )
-
-
-def _same_cell_under_never(batch: Batch, place: tuple[str, Cell]) -> tuple[str, Cell]:
-    wanted = dataclasses.replace(place[1], arm="")  # policies may train in arms of their own
-    return next(
-        other for other in batch.sets if other[0] == "never" and dataclasses.replace(other[1], arm="") == wanted
-    )
-
-
-def _batch_of_two(never: tuple[str, Cell], place: tuple[str, Cell]) -> Batch:
-    both = dict.fromkeys((never, place))
-    return Batch(tuple(policy for policy, _ in both), tuple((cell,) for _, cell in both), size=1)

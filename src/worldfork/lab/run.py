@@ -4,14 +4,15 @@
                                                         -> closed-loop deployments, where registered
                                    with [stopping]: a look, then the next checkpoints, until all is answered
 
-Forks are computed by `worldfork.lab.forks.tasks.perform` and deployments by `lab.closed_loop.tasks.perform`, which
-an executor runs here or elsewhere. Everything is written through `worldfork.ledger.store`, and only this process
-writes. An interrupted run is carried on by the same call: what is in the ledger stays, what is missing is done.
+Forks are computed by the tasks of `worldfork.lab.forks.tasks` and deployments by those of `lab.closed_loop.tasks`,
+which an executor performs here or elsewhere. Everything is written through `worldfork.ledger.store`, and only this
+process writes. An interrupted run is carried on by the same call: what is in the ledger stays, what is missing is
+done.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,8 +20,8 @@ from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, opened
 from worldfork.lab.closed_loop import tasks as closed_loop
 from worldfork.lab.closed_loop.stage import FitThresholds, run_deployments
-from worldfork.lab.determinism import as_recorded
-from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints, named_checkpoints
+from worldfork.lab.determinism import as_recorded, require_again
+from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints
 from worldfork.lab.forks.context import outside_code
 from worldfork.lab.forks.label import Fork
 from worldfork.lab.forks.plan import Block, StoredStream, fork_blocks, stored_stream, stream_batches
@@ -46,7 +47,6 @@ from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import (
-    Authored,
     Cell,
     Registration,
     canonical,
@@ -103,20 +103,18 @@ def run(
         opened(executor, {**(settings or {}), **({} if workers is None else {"workers": workers})}) as chosen,
         writing(folder, text.registration, authored=text.text, amend=amend) as study,
     ):
-        wanted = _tasks(text.registration, tasks)
-        this = _Run(text, root, Path(folder), chosen, progress=progress, notify=notify)
-        this.reach(_first_cells(study, text.registration, wanted))
-        described = this.describe(study)
-        if probe and not any(cell.has_rows() for cell in study.cells()):
-            this.probe(here=getattr(chosen, "here", False))
-        rows = this.begin(study, described)
-        this.run_streams(study)
-        this.run_forks(study, rows)
-        while following := this.look(study, rows):
-            this.reach(following)
-            rows |= this.begin(study, this.describe(study))
-            this.run_streams(study)
-            this.run_forks(study, rows)
+        this = _Run(text.registration, root, study, chosen, progress=progress, notify=notify)
+        due = _first_cells(study, text.registration, _tasks(text.registration, tasks))
+        rows: Rows = {}
+        while due:
+            this.reach(due)
+            described = this.describe()
+            if probe and not any(cell.has_rows() for cell in study.cells()):
+                this.probe(here=getattr(chosen, "here", False))
+            rows |= this.begin(described)
+            this.run_streams()
+            this.run_forks(rows)
+            due = this.look(rows)
         if this.registration.deployment is not None:
             run_deployments(
                 study,
@@ -124,7 +122,7 @@ def run(
                 setting=this.setting,
                 identities=this.deployed_identities,
                 fit=fit_thresholds,
-                map_tasks=lambda tasks, named: this.map(study, tasks, closed_loop.Ended, named),
+                map_tasks=lambda tasks: this.map(tasks, closed_loop.Ended),
                 progress=progress,
             )
     return study
@@ -135,17 +133,17 @@ class _Run:
 
     def __init__(
         self,
-        text: Authored,
+        registration: Registration,
         root: Path,
-        folder: Path,
+        study: StudyWriter,
         executor: Executor,
         *,
         progress: Progress,
         notify: Notify,
     ) -> None:
-        self.registration = text.registration
+        self.registration, self.study = registration, study
         self.executor, self.progress, self.notify = executor, progress, notify
-        self._root, self._copies = root, folder / "checkpoints"
+        self._root = root  # where relative paths start
         self.deployments: Described | None = None  # what determines the rows of [deployment]
         self.identities: dict[Cell, Identity] = {}  # what workers must be
         self.deployed_identities: dict[Deployed, Identity] = {}
@@ -155,17 +153,16 @@ class _Run:
     def reach(self, reached: tuple[Cell, ...]) -> None:
         """Take up these cells: all of them, or with [stopping] those before the next look."""
         self.cells = reached
-        self.models = checkpoint_files(self.registration, root=self._root, copies=self._copies, of=reached)
-        in_json = canonical(self.registration.model_dump(mode="json", by_alias=True))
-        self.setting = Setting(in_json, tuple(named_checkpoints(self.models).items()))
+        copies = self.study.path / "checkpoints"
+        self.models = checkpoint_files(self.registration, root=self._root, copies=copies, of=reached)
+        self.setting = Setting.of(self.registration, self.models)
 
-    def describe(self, study: Study) -> Described:
+    def describe(self) -> Described:
         """Return what will determine every row, as the workers describe it. Nothing has been written yet."""
-        tasks: list[Task | closed_loop.DescribeDeployments] = [Describe(self.setting, self.cells)]
+        tasks: list[Task] = [Describe(self.setting, self.cells)]
         if self.registration.deployment is not None:
             tasks.append(closed_loop.DescribeDeployments(self.setting))
-        named = ("the study's set-up", "the deployments' set-up")
-        results = dict(self.map(study, tasks, Described, named.__getitem__))
+        results = dict(self.map(tasks, Described))
         self.deployments = results.get(1)
         return results[0]
 
@@ -181,35 +178,35 @@ class _Run:
                 raise WorldforkError(f"{trial}\n(--no-probe, in Python probe=False, runs the study all the same.)")
             self.notify(f"probed: {trial}")
 
-    def begin(self, study: StudyWriter, described: Described) -> Rows:
+    def begin(self, described: Described) -> Rows:
         """Open every cell and read what is there; refuse what was made under another configuration. Then keep what
         a ledger needs: its models, the record of the seeds they were chosen from, and which source computed it."""
         configurations = {
-            cell.id: _as_begun(study.cell(cell.id), resolved)
+            cell.id: _as_begun(self.study.cell(cell.id), resolved)
             for cell, resolved in zip(self.cells, described.configurations, strict=True)
         }
         self._require_one_kind(configurations)
-        begun = [cell.configuration for cell in study.cells() if cell.id not in configurations]
+        begun = [cell.configuration for cell in self.study.cells() if cell.id not in configurations]
         if equal := counted_twice(map(model_of, [*begun, *configurations.values()])):
             raise WorldforkError("\n".join(equal))
         places = [(policy, cell.id) for policy, cell in deployments(self.registration)]
         deployed = {
-            place: _as_begun(study.deployment(*place), resolved)
+            place: _as_begun(self.study.deployment(*place), resolved)
             for place, resolved in zip(
                 places, self.deployments.configurations if self.deployments else [], strict=True
             )
         }
         sources = {**described.sources, **(self.deployments.sources if self.deployments else {})}
-        rows, notes = study.begin(configurations, deployed=deployed, sources=sources)
+        rows, notes = self.study.begin(configurations, deployed=deployed, sources=sources)
         self.identities |= {cell: identity_of(configurations[cell.id]) for cell in self.cells}
         self.deployed_identities = {place: identity_of(resolved) for place, resolved in deployed.items()}
         for cell in self.cells:
-            study.cell(cell.id).write_execution({**described.host, "began": time.time()})
+            self.study.cell(cell.id).write_execution({**described.host, "began": time.time()})
         for line in (*notes, *described.remarks):
             self.notify(line)
         for digest, modules in sources.items():
-            study.keep(f"sources/{digest}.json", (canonical(modules) + "\n").encode())
-        keep_checkpoints(study, self.models)
+            self.study.keep(f"sources/{digest}.json", (canonical(modules) + "\n").encode())
+        keep_checkpoints(self.study, self.models)
         return {cell: rows[cell.id] for cell in self.cells}
 
     def _require_one_kind(self, configurations: Mapping[str, dict[str, Any]]) -> None:
@@ -224,26 +221,25 @@ class _Run:
                     + "\nRows of two kinds are never mixed: give the study workers of one kind, and run it again."
                 )
 
-    def run_streams(self, study: Study) -> None:
+    def run_streams(self) -> None:
         """Stage 1: every stream that is not on disk yet. Cells that share one take it from its owner."""
         batches = [batch for batch in stream_batches(self.registration) if batch[0] in self.identities]
-        missing = [batch for batch in batches if not all(study.cell(cell.id).has_stream() for cell in batch)]
+        missing = [batch for batch in batches if not all(self.study.cell(cell.id).has_stream() for cell in batch)]
         done, total = sum(map(len, batches)) - sum(map(len, missing)), sum(map(len, batches))
         self.progress("streams", done, total)
         tasks = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
-        named = [f"{batch[0].id} and its batch" for batch in missing]
-        for index, result in self.map(study, tasks, Streamed, named.__getitem__):
+        for index, result in self.map(tasks, Streamed):
             for cell, stream in zip(missing[index], result.streams, strict=True):
-                study.cell(cell.id).write_stream(stream.log.columns(), stream.recording.columns())
+                self.study.cell(cell.id).write_stream(stream.log, stream.recording)
                 took = {"what": "streams", "seconds": result.seconds, "worker": result.worker}
-                study.cell(cell.id).note("timings.jsonl", took)
+                self.study.cell(cell.id).note("timings.jsonl", took)
             done += len(missing[index])
             self.progress("streams", done, total)
         for cell, owner in self._stream_of.items():
             if cell != owner and cell in self.identities:
-                study.cell(cell.id).share_stream(study.cell(owner.id))
+                self.study.cell(cell.id).share_stream(self.study.cell(owner.id))
 
-    def run_forks(self, study: Study, rows: Rows) -> None:
+    def run_forks(self, rows: Rows) -> None:
         """Stage 2: first the forks that evaluate HOLD themselves, then those of arms that share it with them."""
         owners = hold_owner(self.registration)
         total = sum(self.registration.arm(cell.arm).stream.decision_points for cell in rows)
@@ -259,20 +255,22 @@ class _Run:
                 and all(k <= len(rows[owners[cell]]) for cell, k in block if shared)
             ]
             missing = _tasks_in_turn(missing)
-            named = [f"{block[0][0].id} from fork {block[0][1]} on" for block in missing]
             early: dict[tuple[Cell, int], ForkRow] = {}
-            tasks = (self._label(study, block, rows, owners) for block in missing)
-            for index, result in self.map(study, tasks, Labelled, named.__getitem__):
+            tasks = (self._label(block, rows, owners) for block in missing)
+            for index, result in self.map(tasks, Labelled):
                 if [(cell.id, k) for cell, k in missing[index]] != [(row.cell, row.k) for row in result.rows]:
-                    raise Answers(self.executor).wrong(f"answered {named[index]} with the rows of another block")
+                    (first, k), *_ = missing[index]
+                    raise Answers(self.executor).wrong(
+                        f"answered {first.id} from fork {k} on with the rows of another block"
+                    )
                 early.update(zip(missing[index], result.rows, strict=True))
                 for cell in dict.fromkeys(cell for cell, _ in missing[index]):
-                    _write_in_order(study, cell, rows=rows[cell], early=early)
+                    _write_in_order(self.study, cell, rows=rows[cell], early=early)
                 took = {"what": "block", "seconds": result.seconds, **result.spent, "worker": result.worker}
-                study.cell(missing[index][0][0].id).note("timings.jsonl", took)
+                self.study.cell(missing[index][0][0].id).note("timings.jsonl", took)
                 self.progress("forks", sum(map(len, rows.values())), total)
 
-    def look(self, study: StudyWriter, rows: Rows) -> tuple[Cell, ...]:
+    def look(self, rows: Rows) -> tuple[Cell, ...]:
         """Record what the rows now say of the questions of [stopping]; return the cells that come next, if any."""
         if self.registration.stopping is None:
             return ()
@@ -281,47 +279,44 @@ class _Run:
             raise WorldforkError(
                 f"{beyond[0]} was begun, and by the rows its task had stopped before. Use a new study folder."
             )
-        study.record_looks(course.looks)
+        self.study.record_looks(course.looks)
         if course.ended:
             self.notify(outcome(self.registration, course.looks))
         return tuple(cell for cell in course.due if cell not in rows)
 
-    def map(
-        self, study: Study, tasks: Iterable[Any], expected: type[Result], named: Callable[[int], str]
-    ) -> Iterator[tuple[int, Result]]:
+    def map(self, tasks: Iterable[Task], expected: type[Result]) -> Iterator[tuple[int, Result]]:
         """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept; so is
         what an executor lost."""
         failures: list[tuple[str, str]] = []  # the task's name, and the reason
         answers = Answers(self.executor)
-        begun = study.path.joinpath("registration.json").exists()  # a refused run leaves nothing behind
-        for index, result in answers.of(tasks, function=_perform):
+        names = answers.names
+        begun = self.study.path.joinpath("registration.json").exists()  # a refused run leaves nothing behind
+        for index, result in answers.of(tasks, function=perform):
             if isinstance(result, Failed):
-                failures.append((named(index), result.reason))
+                failures.append((names[index], result.reason))
                 if begun:
-                    files.append(study.path / FAILURES, f"{named(index)}\n{result.details}\n".encode())
+                    files.append(self.study.path / FAILURES, f"{names[index]}\n{result.details}\n".encode())
             elif isinstance(result, expected):
                 yield index, result
             else:
-                raise answers.wrong(f"answered {named(index)} with a {type(result).__name__}")
-        failures += [(named(index), "the executor did not bring it back") for index in answers.missing()]
+                raise answers.wrong(f"answered {names[index]} with a {type(result).__name__}")
+        failures += [(names[index], "the executor did not bring it back") for index in answers.missing()]
         if failures and not begun:
             reasons = dict.fromkeys(reason for _, reason in failures)  # several set-ups fail for one reason
             raise WorldforkError("The study could not begin, and nothing was written:\n  " + "\n  ".join(reasons))
         if failures:
             raise WorldforkError(
                 f"{len(failures)} of the study's tasks failed; what is finished is in the ledger, and the same "
-                f"command tries the rest again (tracebacks: {study.path / FAILURES}):\n  "
+                f"command tries the rest again (tracebacks: {self.study.path / FAILURES}):\n  "
                 + "\n  ".join(f"{name}: {reason}" for name, reason in failures)
             )
 
-    def _label(
-        self, study: Study, block: Sequence[tuple[Cell, int]], rows: Rows, owners: Mapping[Cell, Cell]
-    ) -> Label:
+    def _label(self, block: Sequence[tuple[Cell, int]], rows: Rows, owners: Mapping[Cell, Cell]) -> Label:
         forks = tuple(
             Fork(
                 cell,
                 k,
-                self._stream(study, cell),
+                self._stream(cell),
                 held=rows[owners[cell]][k - 1] if owners[cell] != cell else None,
             )
             for cell, k in block
@@ -329,10 +324,10 @@ class _Run:
         together = [cell for cell, _ in block]
         return Label(self.setting.only(together), forks, self.identities[together[0]])
 
-    def _stream(self, study: Study, cell: Cell) -> StoredStream:
+    def _stream(self, cell: Cell) -> StoredStream:
         owner = self._stream_of[cell]
         if owner not in self._named:
-            self._named[owner] = stored_stream(study, owner)
+            self._named[owner] = stored_stream(self.study, owner)
         return self._named[owner]
 
 
@@ -374,18 +369,12 @@ def _tasks_in_turn(blocks: Sequence[Block]) -> list[Block]:
     """Return the first block of every task, then the second of every task: workers that share a machine are then
     mostly at different ones, and while one waits for its physics another plans."""
     counted: Counter[str] = Counter()
-    turns = []
-    for block in blocks:
+
+    def turn(block: Block) -> int:
         counted[block[0][0].task] += 1
-        turns.append(counted[block[0][0].task])
-    return [block for _, block in sorted(zip(turns, blocks, strict=True), key=lambda pair: pair[0])]
+        return counted[block[0][0].task]
 
-
-def _perform(task: Any) -> Any:
-    """Do one task, of forks or of deployments."""
-    if isinstance(task, closed_loop.DescribeDeployments | closed_loop.Advance):
-        return closed_loop.perform(task)
-    return perform(task)
+    return sorted(blocks, key=turn)
 
 
 def _as_begun(folder: ChainFolder[Any], resolved: dict[str, Any]) -> dict[str, Any]:
@@ -404,18 +393,9 @@ def _write_in_order(
     """
     for row in rows:
         again = early.pop((cell, row.k), None)
-        if again is not None and again.model_copy(update={"prev": row.prev, "digest": row.digest}) != row:
-            raise WorldforkError(
-                f"{cell.id}, fork {row.k} came out differently when it was computed again: this machine or its "
-                "libraries do not reproduce what the study began with. Go on where it began, or use a new folder."
-                "\n  " + "\n  ".join(difference(_outcome(row), _outcome(again)))
-            )
+        if again is not None:
+            require_again(f"{cell.id}, fork {row.k}", row, again)
     ready: list[ForkRow] = []
     while (cell, len(rows) + len(ready) + 1) in early:
         ready.append(early.pop((cell, len(rows) + len(ready) + 1)))
     rows += study.cell(cell.id).append(ready)
-
-
-def _outcome(row: ForkRow) -> dict[str, Any]:
-    """Return the fields of a row that do not depend on the row before it."""
-    return row.model_dump(mode="json", by_alias=True, exclude={"prev", "digest"})

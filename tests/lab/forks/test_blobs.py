@@ -86,7 +86,7 @@ def test_a_task_names_its_files_and_carries_none_of_their_content(study: Study) 
     assert sorted(asked) == sorted(contents), "each is fetched once"
     assert isinstance(result, Labelled)
     assert isinstance(again, Labelled)
-    assert result.same_as(again)
+    assert result == again
     written = study.cell(task.forks[0].cell.id).rows()[:3]
     assert [row.update for row in result.rows] == [row.update for row in written]
 

@@ -11,7 +11,7 @@ from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Window
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic, LinearQuadraticPlugin
-from worldfork.lab.agents.training import Optimiser, Schedule, TrainingPlan
+from worldfork.lab.agents.training import Descent, scheduled
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update
 from worldfork.randomness import Event, Purpose, words
@@ -262,19 +262,18 @@ def test_optimisers_are_those_of_optax(optimiser: str, settings: dict[str, float
     import jax
     import optax
 
-    from worldfork.lab.agents.linear_quadratic_training import _Optimiser
+    from worldfork.lab.agents.linear_quadratic_training import stepped
 
     random = np.random.default_rng(0)
-    start, gradients = random.normal(size=(SETS, 2, 3)), random.normal(size=(6, SETS, 2, 3))
-    chosen = Optimiser(name=optimiser, learning_rate=0.1, **settings)
-    plan = TrainingPlan(6, "model", 0.5, optimiser=chosen, schedule=Schedule(shape="cosine", final=0.1, warmup=2))
-    ours = _Optimiser(plan, own_rate=9.0, own_momentum=0.9)
-    steps = np.array([6, 6])
-    x, state = {"theta": start}, ours.begin({"theta": start}, None)
-    for step, gradient in enumerate(gradients):
-        x, state = ours.step(x, {"theta": gradient}, state, step=step, steps=steps)
+    start, gradients = random.normal(size=(SETS, 6)), random.normal(size=(6, SETS, 6))
+    descent = Descent.model_validate({"optimiser": optimiser, "learning_rate": 0.1, **settings})
     along = [0.1 + 0.9 * (1 + np.cos(np.pi * n / 5)) / 2 for n in range(6)]
     rates = [0.5 * 0.1 * share * min(1, (n + 1) / 3) for n, share in enumerate(along)]
+    shares = [scheduled("cosine", n, 6, warmup=2, final=0.1, xp=np) for n in range(6)]
+    np.testing.assert_allclose([0.5 * 0.1 * share for share in shares], rates, rtol=1e-12)
+    x, state = start, (np.zeros_like(start), np.zeros_like(start))
+    for step, (rate, gradient) in enumerate(zip(rates, gradients, strict=True)):
+        x, state = stepped(descent, x, gradient, state, step=step, rate=rate, momentum=descent.momentum)
     with jax.enable_x64(True):
         build = getattr(optax, optimiser)
         theirs, transformation = jax.numpy.asarray(start), build(1.0, **settings)
@@ -282,7 +281,7 @@ def test_optimisers_are_those_of_optax(optimiser: str, settings: dict[str, float
         for rate, gradient in zip(rates, gradients, strict=True):
             moves, held = build(rate, **settings).update(jax.numpy.asarray(gradient), held, theirs)
             theirs = optax.apply_updates(theirs, moves)
-    np.testing.assert_allclose(x["theta"], theirs, rtol=1e-9)
+    np.testing.assert_allclose(x, theirs, rtol=1e-9)
 
 
 class BlackBox:

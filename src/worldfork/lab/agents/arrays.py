@@ -5,7 +5,6 @@ be indexed or joined. An agent of another framework keeps its parameters as NumP
 """
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from jaxtyping import Bool, Float64, Int
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Arrays
+from worldfork.ledger.arrays import content_digest
 
 
 def size(arrays: Arrays) -> int:
@@ -84,11 +84,4 @@ def count_non_finite(arrays: Arrays) -> Int[np.ndarray, " P"]:
     return counts
 
 
-def digest(arrays: Arrays) -> str:
-    """Return the SHA-256 of names, types, shapes and values."""
-    hashed = hashlib.sha256()
-    for name in sorted(arrays):
-        values = np.ascontiguousarray(arrays[name])
-        hashed.update(f"{name}:{values.dtype.str}:{values.shape};".encode())
-        hashed.update(values.tobytes())
-    return hashed.hexdigest()
+digest = content_digest  # a checkpoint's, of its arrays

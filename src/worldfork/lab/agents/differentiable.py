@@ -128,22 +128,22 @@ def train(
     """Carry out `plan` on the parameters that `trained` picks by name; `rates` are the agent's own, by group, and
     `sequences` the size of a minibatch."""
     randomness.consume(batch_keys, randomness.Purpose.UPDATE_BATCH)
-    chosen, schedule, penalty = plan.optimiser, plan.schedule, plan.penalty
+    descent, penalty = plan.descent, plan.penalty
     structure = Structure(
         trained=tuple(sorted(name for name in parameters if trained(name))),
         scope=plan.scope,
-        optimiser=chosen.name,
-        schedule=None if schedule.flat else schedule.shape,
+        optimiser=descent.optimiser,
+        schedule=descent.schedule if descent.scheduled else None,
         rank=plan.adapter.rank if plan.adapter else None,
         steps_differ=not isinstance(plan.steps, int),
     )
     numbers = Numbers(
         rates={group: np.float32(plan.rate * rate) for group, rate in rates.items()},
-        learning_rate=np.float32(plan.rate * (chosen.learning_rate or 0.0)),
-        momentum=np.float32(chosen.momentum),
-        weight_decay=np.float32(chosen.weight_decay),
-        warmup=np.int32(schedule.warmup),
-        final=np.float32(schedule.final),
+        learning_rate=np.float32(plan.rate * (descent.learning_rate or 0.0)),
+        momentum=np.float32(descent.momentum),
+        weight_decay=np.float32(descent.weight_decay),
+        warmup=np.int32(descent.warmup),
+        final=np.float32(descent.final),
         rehearsed=np.int32(rehearsed(plan.rehearsal.share, sequences) if plan.rehearsal else 0),
         strength=np.float32(penalty.strength if penalty else 0.0),
         scale=np.float32(plan.adapter.scale / plan.adapter.rank if plan.adapter else 0.0),
@@ -187,7 +187,8 @@ def _train(
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
         assemble, trained = _start(structure, params, key=key, scale=numbers.scale)
 
-        parts = _parts(loss_function, trained)
+        # The names of what each part of a gradient step trains.
+        parts = [[name for name in trained if name.startswith(prefixes)] for prefixes in loss_function.parts]
         objective = _objective(loss_function, structure, assemble)
         penalty = _penalty(
             objective, parts, loss_function, trained=trained, key=key, strength=numbers.strength, beside=beside
@@ -232,7 +233,8 @@ def _train(
                 states.append(loss_function.restore(moments, chosen) if chosen else ())
             else:
                 states.append(_transformation(loss_function, structure, numbers, step=0, steps=steps).init(chosen))
-        following = _following(loss_function, structure, params)
+        followers = loss_function.followers(structure.trained)
+        following = {name: params[name] for name in params if name.startswith(followers)}
         start = (trained, states, following, unknown, unknown, unknown)
         trained, states, following, before, after, norm = jax.lax.fori_loop(0, steps, descend, start)
         for names, state in zip(parts, states, strict=True):
@@ -241,16 +243,6 @@ def _train(
 
     axes = (0, 0, 0, 0, 0, 0 if structure.steps_differ else None, 0)
     return jax.vmap(fit_set, in_axes=axes)(params, moments, rows, size, batch_keys, steps, beside)
-
-
-def _parts(loss_function: LossFunction, trained: Collection[str]) -> list[list[str]]:
-    """Return the names of what each part of a gradient step trains."""
-    return [[name for name in trained if name.startswith(prefixes)] for prefixes in loss_function.parts]
-
-
-def _following(loss_function: LossFunction, structure: Structure, params: Params) -> Params:
-    """Return the parameters that follow those that are trained, as they are now."""
-    return {name: params[name] for name in params if name.startswith(loss_function.followers(structure.trained))}
 
 
 def _objective(

@@ -140,7 +140,7 @@ class LinearQuadratic:
         names = chosen_prefixes(self, plan.groups) or tuple(COLUMNS)
         chosen = [column for name in names for column in COLUMNS[name]]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            fitted = descend(
+            theta, velocity, norm = descend(
                 matrix(parameters),
                 matrix(optimiser),
                 window,
@@ -151,8 +151,8 @@ class LinearQuadratic:
                 batch=self.batch,
                 batch_keys=batch_keys,
             )
-            before, new = self.loss(parameters, window), _split(fitted.theta)
-            return Fit(new, _split(fitted.velocity), before, self.loss(new, window), fitted.norm)
+            before, new = self.loss(parameters, window), _split(theta)
+            return Fit(new, _split(velocity), before, self.loss(new, window), norm)
 
     def fresh(self, parameters: Arrays, keys: UInt32[np.ndarray, "P 2"]) -> tuple[Arrays, Arrays]:
         """Return a world that nearly stands still and hardly answers, and no velocity."""
@@ -197,37 +197,33 @@ class LinearQuadraticPlugin(AgentPlugin):
 
     def generate(self, agent: LinearQuadratic, environment: World, event: Event) -> Checkpoint:
         """(A, B) by least squares on a little clean data, driven by random actions."""
-        return _generate(agent, environment, event)
-
-
-def _generate(agent: LinearQuadratic, environment: World, event: Event) -> Checkpoint:
-    random = generator(event)
-    position, force = random.normal(size=(CLEAN_TRANSITIONS, 2)), random.normal(size=(CLEAN_TRANSITIONS, 1))
-    clean = environment.reset(random.integers(0, 2**32, CLEAN_TRANSITIONS))
-    clean.physics[:, :2] = position
-    _, after, reward = environment.step(clean, force, level=0.0)
-    window = Window(
-        observation=position[None],
-        action=force[None],
-        reward=reward[None],
-        next_observation=after[None],
-        first=np.ones((1, CLEAN_TRANSITIONS), np.bool_),
-        size=np.array([CLEAN_TRANSITIONS]),
-    )
-    theta = _least_squares(window)
-    parameters = _split(theta)
-    optimiser = {name: np.zeros_like(array) for name, array in parameters.items()}
-    levels = np.zeros(environment.episode_steps)
-    clean_return = expected_return(environment.matrices, agent.gain(parameters), levels=levels)
-    kept = {name: getattr(window, name) for name in ("observation", "action", "next_observation")}
-    return Checkpoint(
-        parameters,
-        optimiser,
-        clean_return,
-        arrays.digest(parameters),
-        replay=window,
-        replay_digest=arrays.digest(kept),
-    )
+        random = generator(event)
+        position, force = random.normal(size=(CLEAN_TRANSITIONS, 2)), random.normal(size=(CLEAN_TRANSITIONS, 1))
+        clean = environment.reset(random.integers(0, 2**32, CLEAN_TRANSITIONS))
+        clean.physics[:, :2] = position
+        _, after, reward = environment.step(clean, force, level=0.0)
+        window = Window(
+            observation=position[None],
+            action=force[None],
+            reward=reward[None],
+            next_observation=after[None],
+            first=np.ones((1, CLEAN_TRANSITIONS), np.bool_),
+            size=np.array([CLEAN_TRANSITIONS]),
+        )
+        theta = _least_squares(window)
+        parameters = _split(theta)
+        optimiser = {name: np.zeros_like(array) for name, array in parameters.items()}
+        levels = np.zeros(environment.episode_steps)
+        clean_return = expected_return(environment.matrices, agent.gain(parameters), levels=levels)
+        kept = {name: getattr(window, name) for name in ("observation", "action", "next_observation")}
+        return Checkpoint(
+            parameters,
+            optimiser,
+            clean_return,
+            arrays.digest(parameters),
+            replay=window,
+            replay_digest=arrays.digest(kept),
+        )
 
 
 def _least_squares(window: Window) -> Float64[np.ndarray, "P 2 3"]:

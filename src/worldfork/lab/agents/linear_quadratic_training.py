@@ -4,27 +4,18 @@ The trained matrix is [A B], of 2 x 3 numbers for each of P parameter sets, or a
 optimisers `sgd`, `adam` and `adamw` are optax's, written out.
 """
 
-import dataclasses
 from typing import Any, Final, no_type_check
 
 import numpy as np
-from jaxtyping import Bool, Float64, Integer, UInt32
+from jaxtyping import Bool, Float64, UInt32
 
 from worldfork.lab.agents.base import Window
-from worldfork.lab.agents.training import ADAPTER_KEY, TrainingPlan, rehearsed, scheduled
+from worldfork.lab.agents.training import ADAPTER_KEY, Adapter, Descent, TrainingPlan, rehearsed, scheduled
 from worldfork.randomness import Purpose, fold_in, normals
 
 COLUMNS: Final = {"A": (0, 1), "B": (2,)}  # of [A B]
 Matrix = Float64[np.ndarray, "P 2 3"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    """[A B], the velocities of the agent's own optimiser, and the norm of the last gradient."""
-
-    theta: Matrix
-    velocity: Matrix
-    norm: Float64[np.ndarray, " P"]
+Flat = Float64[np.ndarray, "P n"]  # what is trained: the matrix, or an adapter's two factors, in one row
 
 
 def descend(
@@ -38,89 +29,71 @@ def descend(
     momentum: float,
     batch: int,
     batch_keys: UInt32[np.ndarray, "P 2"],
-) -> Trained:
-    """Return the gradient steps of a plan that trains these columns of [A B]; the rates are the agent's own."""
-    sets = len(theta)
+) -> tuple[Matrix, Matrix, Float64[np.ndarray, " P"]]:
+    """Take the gradient steps of a plan that trains these columns of [A B]; the rates are the agent's own.
+
+    Return the matrix, the velocities of the agent's own optimiser, and the norm of the last gradient.
+    """
+    sets, descent = len(theta), plan.descent
     steps = np.broadcast_to(np.asarray(plan.steps), (sets,))
-    adapter = _adapter(plan, batch_keys)
-    trained = {"theta": theta} if adapter is None else adapter
-    optimiser = _Optimiser(plan, own_rate=learning_rate, own_momentum=momentum)
+    own_optimiser = descent.optimiser == "own"
+    rate = plan.rate * (learning_rate if own_optimiser else descent.learning_rate or 0.0)
+    momentum = momentum if own_optimiser else descent.momentum
+    trained = theta.reshape(sets, -1) if plan.adapter is None else _adapter(plan.adapter.rank, batch_keys)
+    chosen = np.tile(columns, 2) if plan.adapter is None else np.ones(trained.shape[1], np.bool_)
     # The velocity goes on where it is the whole matrix that is trained by the agent's own optimiser.
-    persistent = plan.optimiser.name == "own" and adapter is None
-    state = optimiser.begin(trained, velocity if persistent else None)
+    persistent = own_optimiser and plan.adapter is None
+    state = (velocity.reshape(sets, -1) if persistent else np.zeros_like(trained), np.zeros_like(trained))
     weight = _importance(plan)
     norm = np.zeros(sets)
     for step in range(int(steps.max())):
         step_keys = fold_in(batch_keys, step)
         given, target = _minibatch(window, plan, step_keys=step_keys, batch=batch)
-        gradient = _gradient(_assembled(theta, trained, plan), given, target)
+        now = _assembled(theta, trained, plan)
+        gradient = _gradient(now, given, target)
         if plan.penalty is not None:
-            gradient = gradient + plan.penalty.strength * weight * (trained["theta"] - matrix(plan.penalty.center))
+            gradient = gradient + plan.penalty.strength * weight * (now - matrix(plan.penalty.center))
         if not columns.all():
             gradient = np.where(columns, gradient, 0.0)
-        gradients = {"theta": gradient} if adapter is None else _factors(gradient, trained, plan)
-        after, moved = optimiser.step(trained, gradients, state, step=step, steps=steps)
-        if not columns.all() and adapter is None:
-            after = {"theta": np.where(columns, after["theta"], trained["theta"])}
-        going = step < steps
-        trained, state = (
-            _kept(going, after, trained),
-            [_kept(going, *pair) for pair in zip(moved, state, strict=True)],
-        )
-        flat = np.concatenate([x.reshape(sets, -1) for x in gradients.values()], axis=1)
-        norm = np.where(going, np.sqrt(total(flat * flat)), norm)
+        slope = gradient.reshape(sets, -1) if plan.adapter is None else _factors(gradient, trained, plan.adapter)
+        taken: Any = rate
+        if descent.scheduled:
+            warmup, final = descent.warmup, descent.final
+            share = scheduled(descent.schedule, step, steps, warmup=warmup, final=final, xp=np)
+            taken = rate * np.broadcast_to(share, (sets,))[:, None]
+        after, moved = stepped(descent, trained, slope, state, step=step, rate=taken, momentum=momentum)
+        going = (step < steps)[:, None]
+        trained = np.where(going & chosen, after, trained)
+        state = (np.where(going, moved[0], state[0]), np.where(going, moved[1], state[1]))
+        norm = np.where(going[:, 0], np.sqrt(total(slope * slope)), norm)
     if persistent:
-        velocity = np.where(columns, state[0]["theta"], velocity)
-    return Trained(_assembled(theta, trained, plan), velocity, norm)
+        velocity = np.where(columns, state[0].reshape(velocity.shape), velocity)
+    return _assembled(theta, trained, plan), velocity, norm
 
 
-class _Optimiser:
-    """Steps from gradients, for a dictionary of arrays; the state is a list of dictionaries like it."""
-
-    def __init__(self, plan: TrainingPlan, *, own_rate: float, own_momentum: float) -> None:
-        self.plan, self.chosen = plan, plan.optimiser
-        own_optimiser = self.chosen.name == "own"
-        self.rate = plan.rate * own_rate if own_optimiser else plan.rate * (self.chosen.learning_rate or 0.0)
-        self.momentum = own_momentum if own_optimiser else self.chosen.momentum
-
-    def begin(self, trained: dict[str, Any], velocity: Matrix | None) -> list[dict[str, Any]]:
-        zeros = {name: np.zeros_like(x) for name, x in trained.items()}
-        if velocity is not None:
-            return [{"theta": velocity}]
-        return [zeros] if self.chosen.name in ("own", "sgd") else [zeros, zeros]
-
-    def step(
-        self,
-        trained: dict[str, Any],
-        gradients: dict[str, Any],
-        state: list[dict[str, Any]],
-        *,
-        step: int,
-        steps: Integer[np.ndarray, " P"],
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        rate = self._rate(step, steps)
-        match self.chosen.name:
-            case "own":
-                velocity = {name: self.momentum * state[0][name] - rate * x for name, x in gradients.items()}
-                return {name: x + velocity[name] for name, x in trained.items()}, [velocity]
-            case "sgd":
-                trace = {name: x + self.momentum * state[0][name] for name, x in gradients.items()}
-                return {name: x - rate * trace[name] for name, x in trained.items()}, [trace]
-        mean = {name: 0.9 * state[0][name] + 0.1 * x for name, x in gradients.items()}
-        square = {name: 0.999 * state[1][name] + 0.001 * x * x for name, x in gradients.items()}
-        after = {}
-        for name, x in trained.items():
-            scaled = np.sqrt(square[name] / (1.0 - 0.999 ** (step + 1))) + 1e-8
-            away = mean[name] / (1.0 - 0.9 ** (step + 1)) / scaled + self.chosen.weight_decay * x
-            after[name] = x - rate * away
-        return after, [mean, square]
-
-    def _rate(self, step: int, steps: Integer[np.ndarray, " P"]) -> Any:
-        schedule = self.plan.schedule
-        if schedule.flat:
-            return self.rate
-        share = scheduled(schedule.shape, step, steps, warmup=schedule.warmup, final=schedule.final, xp=np)
-        return self.rate * np.broadcast_to(share, steps.shape)[:, None, None]
+def stepped(
+    descent: Descent,
+    x: Flat,
+    gradient: Flat,
+    state: tuple[Flat, Flat],
+    *,
+    step: int,
+    rate: float | Float64[np.ndarray, "P 1"],
+    momentum: float,
+) -> tuple[Flat, tuple[Flat, Flat]]:
+    """Return what is trained after a step, and the optimiser's state: a velocity, or two moments."""
+    first, second = state
+    match descent.optimiser:
+        case "own":
+            velocity = momentum * first - rate * gradient
+            return x + velocity, (velocity, second)
+        case "sgd":
+            trace = gradient + momentum * first
+            return x - rate * trace, (trace, second)
+    mean, square = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient * gradient
+    scaled = np.sqrt(square / (1.0 - 0.999 ** (step + 1))) + 1e-8
+    away = mean / (1.0 - 0.9 ** (step + 1)) / scaled + descent.weight_decay * x
+    return x - rate * away, (mean, square)
 
 
 def _minibatch(
@@ -167,27 +140,29 @@ def _importance(plan: TrainingPlan) -> Any:
     return total(np.where(real[..., None, None], squares, 0.0)) / replay.size[:, None, None]
 
 
-def _adapter(plan: TrainingPlan, batch_keys: UInt32[np.ndarray, "P 2"]) -> dict[str, Any] | None:
+def _adapter(rank: int, batch_keys: UInt32[np.ndarray, "P 2"]) -> Flat:
     """Return the two factors as they begin: one drawn, one zero, so that nothing has changed yet."""
-    if plan.adapter is None:
-        return None
-    rank, sets = plan.adapter.rank, len(batch_keys)
     drawn = normals(fold_in(batch_keys, ADAPTER_KEY), 2 * rank, Purpose.UPDATE_BATCH)
-    return {"left": drawn.reshape(sets, 2, rank) / np.sqrt(2.0), "right": np.zeros((sets, rank, 3))}
+    return np.concatenate([drawn / np.sqrt(2.0), np.zeros((len(batch_keys), 3 * rank))], axis=1)
 
 
-def _assembled(theta: Matrix, trained: dict[str, Any], plan: TrainingPlan) -> Matrix:
+def _left_and_right(trained: Flat, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    return trained[:, : 2 * rank].reshape(-1, 2, rank), trained[:, 2 * rank :].reshape(-1, rank, 3)
+
+
+def _assembled(theta: Matrix, trained: Flat, plan: TrainingPlan) -> Matrix:
     if plan.adapter is None:
-        return trained["theta"]
-    return theta + plan.adapter.scale / plan.adapter.rank * product(trained["left"], trained["right"])
+        return trained.reshape(theta.shape)
+    left, right = _left_and_right(trained, plan.adapter.rank)
+    return theta + plan.adapter.scale / plan.adapter.rank * product(left, right)
 
 
-def _factors(gradient: Matrix, trained: dict[str, Any], plan: TrainingPlan) -> dict[str, Any]:
+def _factors(gradient: Matrix, trained: Flat, adapter: Adapter) -> Flat:
     """Return the gradient of an adapter's factors, from that of their product."""
-    assert plan.adapter is not None
-    scale = plan.adapter.scale / plan.adapter.rank
-    left = product(gradient, np.swapaxes(trained["right"], 1, 2))
-    return {"left": scale * left, "right": scale * product(np.swapaxes(trained["left"], 1, 2), gradient)}
+    left, right = _left_and_right(trained, adapter.rank)
+    slopes = product(gradient, np.swapaxes(right, 1, 2)), product(np.swapaxes(left, 1, 2), gradient)
+    scale = adapter.scale / adapter.rank
+    return np.concatenate([scale * slope.reshape(len(trained), -1) for slope in slopes], axis=1)
 
 
 @no_type_check  # called thousands of times for one gain, where tests would check little else
@@ -202,13 +177,6 @@ def product(
 
 def matrix(parameters: Any) -> Matrix:
     return np.concatenate([parameters["A"], parameters["B"]], axis=2)
-
-
-def _kept(going: Bool[np.ndarray, " P"], after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return the step where it was still to be taken."""
-    if going.all():
-        return after
-    return {name: np.where(going[:, None, None], x, before[name]) for name, x in after.items()}
 
 
 def total(values: Float64[np.ndarray, "P n *rest"]) -> Float64[np.ndarray, "P *rest"]:

@@ -42,43 +42,45 @@ FISHER_KEY: Final = 0xFFFF_FFFE
 ADAPTER_KEY: Final = 0xFFFF_FFFD
 
 
-class Optimiser(Record):
-    """Settings of the optimiser. `own` is the agent's, with its learning rates, from the state that it is handed;
-    the others are optax's of that name with `learning_rate`, and begin anew at every update."""
+class Descent(Record):
+    """Settings of gradient steps.
 
-    name: Literal["own", "sgd", "adam", "adamw"] = "own"
-    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    The optimiser `own` is the agent's, with its learning rates, from the state that it is handed; the others are
+    optax's of that name with `learning_rate`, and begin anew at every update.
+
+    The share of the rate that a step takes rises over `warmup` steps, and is then constant, or falls to `final` at
+    the last step in a line or half a cosine.
+    """
+
+    optimiser: Literal["own", "sgd", "adam", "adamw"] = "own"
+    learning_rate: Annotated[float, Field(gt=0)] | None = None  # of another optimiser than the agent's own
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of `sgd`
     weight_decay: Annotated[float, Field(ge=0)] = 0.0  # of `adamw`
+    schedule: Literal["constant", "linear", "cosine"] = "constant"  # of the learning rate over the steps
+    warmup: Annotated[int, Field(ge=0)] = 0  # steps over which the rate rises to its full height
+    final: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of the rate at the last step of a falling schedule
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Optimiser":
-        if self.name == "own" and self.learning_rate is not None:
+    def _consistent(self) -> "Descent":
+        if self.optimiser == "own" and self.learning_rate is not None:
             raise ValueError("the agent's own optimiser has its own learning rates: `rate` is the share to take")
-        if self.name != "own" and self.learning_rate is None:
-            raise ValueError(f"`{self.name}` needs a `learning_rate`")
-        if self.momentum and self.name != "sgd":
-            raise ValueError(f"`momentum` is a setting of `sgd`, not of `{self.name}`")
-        if self.weight_decay and self.name != "adamw":
-            raise ValueError(f"`weight_decay` is a setting of `adamw`, not of `{self.name}`")
+        if self.optimiser != "own" and self.learning_rate is None:
+            raise ValueError(f"`{self.optimiser}` needs a `learning_rate`")
+        if self.momentum and self.optimiser != "sgd":
+            raise ValueError(f"`momentum` is a setting of `sgd`, not of `{self.optimiser}`")
+        if self.weight_decay and self.optimiser != "adamw":
+            raise ValueError(f"`weight_decay` is a setting of `adamw`, not of `{self.optimiser}`")
+        if self.final and self.schedule == "constant":
+            raise ValueError("`final` is where a `linear` or `cosine` schedule ends, and this one is constant")
         return self
 
-
-class Schedule(Record):
-    """The share of the learning rate that step n of N takes: rising over `warmup` steps, then constant, or falling
-    to `final` at the last step in a line or half a cosine."""
-
-    shape: Literal["constant", "linear", "cosine"] = "constant"
-    warmup: Annotated[int, Field(ge=0)] = 0
-    final: Annotated[float, Field(ge=0, le=1)] = 0.0
-
     @property
-    def flat(self) -> bool:
-        return self.shape == "constant" and self.warmup == 0
+    def scheduled(self) -> bool:
+        """True if steps take different shares of the rate."""
+        return self.schedule != "constant" or self.warmup > 0
 
 
-OWN: Final = Optimiser()
-FLAT: Final = Schedule()
+OWN: Final = Descent()  # the agent's optimiser at its whole rates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +121,7 @@ class TrainingPlan:
     scope: str
     rate: float = 1.0
     groups: tuple[str, ...] | None = None  # of parameters; None: all that the scope trains
-    optimiser: Optimiser = OWN
-    schedule: Schedule = FLAT
+    descent: Descent = OWN
     rehearsal: Rehearsal | None = None
     penalty: L2Penalty | None = None
     adapter: Adapter | None = None
@@ -129,8 +130,8 @@ class TrainingPlan:
     def plain(self) -> bool:
         """True if `Agent.fit` does all of it."""
         composed = (self.groups, self.rehearsal, self.penalty, self.adapter)
-        own_optimiser = self.optimiser.name == "own" and self.schedule.flat
-        return own_optimiser and isinstance(self.steps, int) and all(part is None for part in composed)
+        by_fit = self.descent.optimiser == "own" and not self.descent.scheduled
+        return by_fit and isinstance(self.steps, int) and all(part is None for part in composed)
 
 
 @runtime_checkable

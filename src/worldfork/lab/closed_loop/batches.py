@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from worldfork.errors import WorldforkError
-from worldfork.lab.stream import Recording, Stream, StreamLog
+from worldfork.lab.stream import Stream, episode_steps, logged
+from worldfork.ledger.arrays import Columns
 from worldfork.ledger.closed_loop import (
     SEGMENTS,
     THRESHOLDS,
@@ -75,48 +76,30 @@ def deployment_batches(registration: Registration) -> list[Batch]:
     return batches
 
 
-def extended(stream: Stream | None, episode: Stream) -> Stream:
+def extended(stream: Stream, episode: Stream) -> Stream:
     """Return the stream with one more episode."""
-    if stream is None:
-        return episode
-    log, transitions = (
-        {name: np.concatenate([before[name], after[name]]) for name in after}
-        for before, after in (
-            (stream.log.columns(), episode.log.columns()),
-            (stream.recording.columns(), episode.recording.columns()),
-        )
-    )
-    return Stream(StreamLog.of(log), Recording(**transitions))
+    return Stream(_joined(stream.log, episode.log), _joined(stream.recording, episode.recording))
 
 
-def episode_of(stream: Stream | None, k: int) -> Stream:
-    """Episode k of a stream that has it."""
-    assert stream is not None
-    columns = stream.recording.columns()
-    steps = len(columns["reward"]) // len(columns["final"])
-    span = slice((k - 1) * steps, k * steps)
-    log = {name: values[span] for name, values in stream.log.columns().items()}
-    transitions = {name: values[k - 1 : k] if name == "final" else values[span] for name, values in columns.items()}
-    return Stream(StreamLog.of(log), Recording(**transitions))
+def _joined(before: Columns, after: Columns) -> Columns:
+    return {name: np.concatenate([before[name], after[name]]) for name in after}
 
 
-def whole(stream: Stream | None, points: int) -> Recording:
-    """Return the transitions so far, in arrays as long as the whole deployment: what is to come is empty there, so
-    that an update is computed at one shape whenever it fires."""
-    assert stream is not None
-    recording = stream.recording
-    steps = len(recording.reward) // len(recording.final)
+def whole(stream: Stream, points: int) -> Stream:
+    """Return the stream with transitions in arrays as long as the whole deployment: what is to come is empty there,
+    so that an update is computed at one shape whenever it fires."""
+    steps = episode_steps(stream.recording)
 
     def filled(values: np.ndarray, length: int) -> np.ndarray:
         return np.concatenate([values, np.zeros((length - len(values), *values.shape[1:]), values.dtype)])
 
-    lengths = {name: points if name == "final" else points * steps for name in recording.columns()}
-    return Recording(**{name: filled(values, lengths[name]) for name, values in recording.columns().items()})
+    lengths = {name: points if name == "final" else points * steps for name in stream.recording}
+    return Stream(stream.log, {name: filled(values, lengths[name]) for name, values in stream.recording.items()})
 
 
-def segment_of(episode: Stream, k: int, *, level: float, signals: Mapping[str, Number]) -> Segment:
-    """Return an episode as a trigger is shown it: copies, which it can not write to."""
-    steps = {name: np.array(column, np.float64) for name, column in episode.log.of_episode(k).items()}
+def segment_of(stream: Stream, k: int, *, level: float, signals: Mapping[str, Number]) -> Segment:
+    """Return episode k as a trigger is shown it: copies, which it can not write to."""
+    steps = {name: np.array(column, np.float64) for name, column in logged(stream.log, k).items()}
     for column in steps.values():
         column.setflags(write=False)
     numbers = {name: float("nan") if value is None else value for name, value in signals.items()}
@@ -154,17 +137,13 @@ def read_history(
     )
     streams = []
     for policy, cell in batch.sets:
-        stream: Stream | None = None
-        for k in range(1, done + 1):
-            place = policy, cell.id, k
-            if place not in logs or place not in windows:
-                raise WorldforkError(
-                    f"The segments of {cell.id} under `{policy}` are not where its rows are: `worldfork verify` "
-                    "says what is missing."
-                )
-            stream = extended(stream, Stream(StreamLog.of(logs[place]), Recording(**windows[place])))
-        assert stream is not None
-        streams.append(stream)
+        places = [(policy, cell.id, k) for k in range(1, done + 1)]
+        if any(place not in logs or place not in windows for place in places):
+            raise WorldforkError(
+                f"The segments of {cell.id} under `{policy}` are not where its rows are: `worldfork verify` "
+                "says what is missing."
+            )
+        streams.append(functools.reduce(extended, [Stream(logs[place], windows[place]) for place in places]))
     so_far = tuple(tuple(rows[policy, cell.id][:done]) for policy, cell in batch.sets)
     return History(tuple(streams), so_far)
 

@@ -18,14 +18,11 @@ from worldfork.lab.closed_loop.batches import extended, segment_of
 from worldfork.lab.closed_loop.state import Shape, State, decide, settle, update
 from worldfork.lab.episode_log import Rolled
 from worldfork.lab.episodes import Draws, Record, roll_out
-from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import Branch, Fork, fork_event, fork_levels, read_signals
+from worldfork.lab.forks.label import Branch, Fork, branches_of, read_signals, roll_forks
 from worldfork.lab.stream import Stream, cut, segment
 from worldfork.ledger.closed_loop import DeploymentRow
-from worldfork.ledger.row import finite
 from worldfork.randomness import Purpose
 from worldfork.registration import Cell
-from worldfork.registration.policies import Deployment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,29 +31,27 @@ class Advanced:
 
     rows: list[DeploymentRow]
     episodes: list[Stream]  # what happened, in the order of the rows
-    state: State
-    seconds: dict[str, float]  # by what was done
+    state: State = dataclasses.field(compare=False)  # rows have its digests
+    seconds: dict[str, float] = dataclasses.field(compare=False)  # by what was done
 
 
-def advance(context: Context, shape: Shape, state: State) -> Advanced:
+def advance(shape: Shape, state: State) -> Advanced:
     """Episode `state.k` + 1 of every deployment, and what follows from it."""
-    k, clock = state.k + 1, [time.perf_counter()]
-    rolled = roll_episode(context, shape, state)
+    context, k, clock = shape.context, state.k + 1, [time.perf_counter()]
+    rolled = roll_episode(shape, state)
     assert rolled.trace is not None
-    outcomes, beside = _outcomes(rolled), roll_incumbents(context, shape, state)
-    environment, noise = context.environment(shape.batch.task), _noise(context, shape)
+    outcomes, beside = branches_of(rolled), roll_incumbents(shape, state)
+    environment, noise = shape.environment, shape.arm.stream.action_noise
     repeat = environment.action_repeat
-    episodes = [
-        cut(rolled.trace, index, schedule=context.schedule(cell), repeat=repeat, action_noise=noise, before=k - 1)
-        for index, (_, cell) in enumerate(shape.batch.sets)
-    ]
-    streams = tuple(extended(*pair) for pair in zip(state.streams, episodes, strict=True))
+    schedules = [context.schedule(cell) for _, cell in shape.batch.sets]
+    episodes = cut(rolled.trace, schedules, repeat=repeat, action_noise=noise, before=k - 1)
+    streams = tuple(map(extended, state.streams, episodes) if state.streams else episodes)
     clock.append(time.perf_counter())
-    losses = _validation_losses(context, shape, state, episodes)
+    losses = _validation_losses(shape, state, episodes)
     measured, segments = {}, {}
     for index in shape.real:
         cell = shape.batch.sets[index][1]
-        level = float(context.schedule(cell).level(k * environment.episode_steps * repeat))
+        level = float(schedules[index].level(k * environment.episode_steps * repeat))
         fork = Fork(cell, k, episodes[index])
         signals = read_signals(context, fork, level=level, validation_loss=float(losses[index]))
         measured[index] = level, signals
@@ -64,16 +59,18 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
     returns = {index: (outcomes[index].returns[0], other.returns[0]) for index, other in beside.items()}
     state, trials = settle(shape, dataclasses.replace(state, k=k, streams=streams), returns)
     state, decisions = decide(shape, state, segments)
-    state, spent = update(context, shape, state, [index for index in shape.real if decisions[index].fired])
+    state, spent = update(shape, state, [index for index in shape.real if decisions[index].fired])
     clock.append(time.perf_counter())
-    evaluated = evaluate(context, shape, state) if k in _registered(context).evaluate_at else None
+    registered = context.registration.deployment
+    assert registered is not None
+    evaluated = evaluate(shape, state) if k in registered.evaluate_at else None
     clock.append(time.perf_counter())
-    evaluations = None if evaluated is None else _outcomes(evaluated)
+    evaluations = None if evaluated is None else branches_of(evaluated)
     rows = []
     for index in shape.real:
         (policy, cell), (stream, recording) = shape.batch.sets[index], episodes[index].digests
         level, signals = measured[index]
-        decision, outcome, update_spent = decisions[index], outcomes[index], spent.get(index)
+        decision, outcome, (fit, steps) = decisions[index], outcomes[index], spent.get(index, (None, 0))
         evaluation = None if evaluations is None else evaluations[index]
         answer = decision.answer.item() if isinstance(decision.answer, np.generic) else decision.answer
         rows.append(
@@ -89,15 +86,15 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
                 answer=answer,
                 threshold=shape.policies[index].threshold,
                 fired=decision.fired,
-                fit=None if update_spent is None else update_spent.fit,
-                gradient_steps=0 if update_spent is None else update_spent.steps,
+                fit=fit,
+                gradient_steps=steps,
                 evaluation=None if evaluation is None else evaluation.returns,
                 nonfinite_actions=outcome.replaced,
                 unstable=bool(outcome.unstable),
                 draws=outcome.draws,
                 evaluation_draws=None if evaluation is None else evaluation.draws,
                 trial=trials.get(index),
-                state=state.digests[index],
+                state=state.models.digests[index],
                 stream=stream,
                 window=recording,
                 prev="",
@@ -113,13 +110,13 @@ def advance(context: Context, shape: Shape, state: State) -> Advanced:
     )
 
 
-def roll_episode(context: Context, shape: Shape, state: State, *, record: Record | None = None) -> Rolled:
+def roll_episode(shape: Shape, state: State, *, record: Record | None = None) -> Rolled:
     """Return the deployment's own next episode, of every set."""
     cells = [cell for _, cell in shape.batch.sets]
-    return _next_episode(context, shape, cells, state.parameters, k=state.k, trace=True, record=record)
+    return _next_episode(shape, cells, state.models.parameters, k=state.k, trace=True, record=record)
 
 
-def roll_incumbents(context: Context, shape: Shape, state: State) -> dict[int, Branch]:
+def roll_incumbents(shape: Shape, state: State) -> dict[int, Branch]:
     """Return the outcome of the same episode under the incumbent of every trial under way, by set.
 
     All incumbents play, at one shape; none does while no trial is under way.
@@ -127,13 +124,12 @@ def roll_incumbents(context: Context, shape: Shape, state: State) -> dict[int, B
     if state.incumbents is None:
         return {}
     cells = [shape.batch.sets[index][1] for index in shape.tried]
-    rolled = _next_episode(context, shape, cells, state.incumbents.parameters, k=state.k)
-    outcomes = dict(zip(shape.tried, _outcomes(rolled), strict=True))
+    rolled = _next_episode(shape, cells, state.incumbents.parameters, k=state.k)
+    outcomes = dict(zip(shape.tried, branches_of(rolled), strict=True))
     return {index: outcomes[index] for index in state.under_trial}
 
 
 def _next_episode(
-    context: Context,
     shape: Shape,
     cells: Sequence[Cell],
     parameters: Arrays,
@@ -143,78 +139,42 @@ def _next_episode(
     record: Record | None = None,
 ) -> Rolled:
     """Return episode `k` + 1 of deployments of these cells. What it draws is a matter of cell and episode."""
-    environment = context.environment(shape.batch.task)
-    steps, repeat = environment.episode_steps, environment.action_repeat
-    env_steps = (k * steps + np.arange(steps)) * repeat
+    context, steps = shape.context, shape.environment.episode_steps
+    env_steps = (k * steps + np.arange(steps)) * shape.environment.action_repeat
     schedules = [context.schedule(cell) for cell in cells]
     seed = context.registration.seed
     return roll_out(
         context.agent(shape.batch.task),
-        environment,
+        shape.environment,
         parameters,
         Draws.of([cell.event(Purpose.INITIAL_STATE, seed) for cell in cells], np.array([k])),
         levels=np.stack([schedule.felt(schedule.level(env_steps)) for schedule in schedules]),
-        action_noise=_noise(context, shape),
+        action_noise=shape.arm.stream.action_noise,
         trace=trace,
         record=record,
         after_end=context.after_end(shape.batch.task) or "reset",
     )
 
 
-def evaluate(context: Context, shape: Shape, state: State) -> Rolled:
+def evaluate(shape: Shape, state: State) -> Rolled:
     """Return the models as they are after decision `state.k`, on the episodes of fork k: those that its HOLD and
     its UPDATE met in the one-step ledger."""
-    arm = context.registration.arm(shape.batch.sets[0][1].arm)
-    forks = [
-        Fork(cell, state.k, stream)
-        for (_, cell), stream in zip(shape.batch.sets, state.streams, strict=True)
-        if stream is not None
-    ]
-    return roll_out(
-        context.agent(shape.batch.task, arm),
-        context.environment(shape.batch.task),
-        state.parameters,
-        Draws.of([fork_event(context, fork) for fork in forks], np.arange(_registered(context).episodes)),
-        levels=np.stack([fork_levels(context, fork) for fork in forks]),
-        action_noise=_noise(context, shape),
-        halves=context.registration.execution.halves,
-        after_end=context.after_end(shape.batch.task) or "reset",
-    )
+    registered = shape.context.registration.deployment
+    assert registered is not None
+    sets = zip(shape.batch.sets, state.streams, strict=True)
+    forks = [Fork(cell, state.k, stream) for (_, cell), stream in sets]
+    return roll_forks(shape.context, forks, state.models.parameters, episodes=np.arange(registered.episodes))
 
 
-def _outcomes(rolled: Rolled) -> list[Branch]:
-    """Return the outcome of each set's episodes."""
-    columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
-    return [
-        Branch(finite(returns), int(replaced.sum()), int(unstable.sum()), draws)
-        for returns, replaced, unstable, draws in columns
-    ]
-
-
-def _validation_losses(
-    context: Context, shape: Shape, state: State, episodes: Sequence[Stream]
-) -> Float64[np.ndarray, " P"]:
+def _validation_losses(shape: Shape, state: State, episodes: Sequence[Stream]) -> Float64[np.ndarray, " P"]:
     """Return the training loss of each set's current model on the episode that has just ended, all of it held
     out."""
-    arm = shape.batch.sets[0][1].arm
-    agent, size = (
-        context.agent(shape.batch.task, context.registration.arm(arm)),
-        context.registration.forks_per_block(arm),
-    )
+    agent = shape.context.agent(shape.batch.task, shape.arm)
+    size = shape.context.registration.forks_per_block(shape.arm.name)
     losses = []
     for start in range(0, len(episodes), size):
         stop = start + size if needs_full_blocks(agent) else min(start + size, len(episodes))
         part = np.minimum(np.arange(start, stop), len(episodes) - 1)
         seen = segment([episodes[index].recording for index in part], [1] * len(part))
-        losses.append(np.asarray(agent.loss(arrays.take(state.parameters, part), seen), np.float64))
+        losses.append(np.asarray(agent.loss(arrays.take(state.models.parameters, part), seen), np.float64))
     return np.concatenate(losses)[: len(episodes)]
-
-
-def _noise(context: Context, shape: Shape) -> float:
-    return context.registration.arm(shape.batch.sets[0][1].arm).stream.action_noise
-
-
-def _registered(context: Context) -> Deployment:
-    registered = context.registration.deployment
-    assert registered is not None
-    return registered

@@ -11,6 +11,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches, read_history, read_thresholds
 from worldfork.lab.closed_loop.state import State
 from worldfork.lab.closed_loop.tasks import Advance, Ended
+from worldfork.lab.determinism import require_again
 from worldfork.lab.forks.tasks import Identity, Setting
 from worldfork.ledger.closed_loop import THRESHOLDS, Part, Thresholds, write_segment
 from worldfork.ledger.store import Deployed, Study, StudyWriter
@@ -19,7 +20,7 @@ from worldfork.registration import Registration, canonical
 
 # Given a study whose one-step rows are there: the thresholds of its policies, each fitted on other checkpoints.
 FitThresholds = Callable[[Study], Thresholds]
-Map = Callable[[Iterable[Advance], Callable[[int], str]], Iterator[tuple[int, Ended]]]
+Map = Callable[[Iterable[Advance]], Iterator[tuple[int, Ended]]]
 
 
 def run_deployments(
@@ -43,7 +44,11 @@ def run_deployments(
         progress("episodes", sum(map(len, study.deployed_rows.values())), total)
 
     report()
-    waiting = _Waiting()
+    waiting: deque[Advance] = deque()
+
+    def taken() -> Iterator[Advance]:
+        while waiting:
+            yield waiting.popleft()
 
     def task(batch: Batch, *, state: State | None = None, history: History | None = None) -> Advance:
         policy, cell = batch.sets[0]
@@ -54,32 +59,17 @@ def run_deployments(
         done = min(len(study.deployed_rows[policy, cell.id]) for policy, cell in batch.sets)
         if done < points:
             history = read_history(study.path, batch, study.deployed_rows, done=done) if done else None
-            waiting.tasks.append(task(batch, history=history))
-    while waiting.tasks:
+            waiting.append(task(batch, history=history))
+    while waiting:
         # An executor that stops asking once the tasks run out is asked again: a segment's end makes the next task.
-        for _, ended in map_tasks(waiting, waiting.taken.__getitem__):
+        for _, ended in map_tasks(taken()):
             _write(study, ended)
             report()
             policy, cell = ended.batch.sets[0]
-            took = {"what": "segment", "seconds": ended.seconds, **ended.spent, "worker": ended.worker}
+            took = {"what": "segment", "seconds": ended.seconds, **ended.advanced.seconds, "worker": ended.worker}
             study.deployment(policy, cell.id).note("timings.jsonl", took)
-            if ended.state.k < points:
-                waiting.tasks.append(task(ended.batch, state=ended.state))
-        waiting.taken.clear()
-
-
-class _Waiting(Iterator[Advance]):
-    """Tasks that may be added to while an executor takes them, and the names of those that it took."""
-
-    def __init__(self) -> None:
-        self.tasks: deque[Advance] = deque()
-        self.taken: list[str] = []
-
-    def __next__(self) -> Advance:
-        if not self.tasks:
-            raise StopIteration
-        self.taken.append(str(self.tasks[0]))
-        return self.tasks.popleft()
+            if ended.advanced.state.k < points:
+                waiting.append(task(ended.batch, state=ended.advanced.state))
 
 
 def _thresholds(study: StudyWriter, registration: Registration, fit: FitThresholds | None) -> Thresholds:
@@ -102,20 +92,16 @@ def _thresholds(study: StudyWriter, registration: Registration, fit: FitThreshol
 
 def _write(study: StudyWriter, ended: Ended) -> None:
     """The segment's arrays first, then its rows, one deployment after the other."""
-    k = ended.rows[0].k
+    rows = ended.advanced.rows
+    k = rows[0].k
     named = [(policy, cell.id) for policy, cell in ended.batch.sets]
-    for place, row in zip(named, ended.rows, strict=True):
+    for place, row in zip(named, rows, strict=True):
         for written in study.deployed_rows[place][k - 1 : k]:
-            if row.model_copy(update={"prev": written.prev, "digest": written.digest}) != written:
-                raise WorldforkError(
-                    f"{place[1]}, policy `{place[0]}`, episode {k} came out differently when computed again: this "
-                    "machine or its libraries do not reproduce what the study began with. Go on where it began, or "
-                    "use a new folder."
-                )
-    episodes = list(zip(named, ended.episodes, strict=True))
-    logs = [Part(*place, stream.log.columns()) for place, stream in episodes]
-    windows = [Part(*place, stream.recording.columns()) for place, stream in episodes]
+            require_again(f"{place[1]}, policy `{place[0]}`, episode {k}", written, row)
+    episodes = list(zip(named, ended.advanced.episodes, strict=True))
+    logs = [Part(*place, stream.log) for place, stream in episodes]
+    windows = [Part(*place, stream.recording) for place, stream in episodes]
     write_segment(study.path, ended.batch.name, k, logs, windows)
-    for place, row in zip(named, ended.rows, strict=True):
+    for place, row in zip(named, rows, strict=True):
         if k > len(study.deployed_rows[place]):
             study.deployed_rows[place] += study.deployment(*place).append([row])

@@ -8,22 +8,23 @@ came to is in the rows, so that no episode is played again.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Arrays, needs_full_blocks
-from worldfork.lab.closed_loop.batches import Batch, episode_of, segment_of, whole
+from worldfork.lab.closed_loop.batches import Batch, segment_of, whole
+from worldfork.lab.environments import Environment
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import fit_record
-from worldfork.lab.mechanisms.base import Origin, Update, within_window
-from worldfork.lab.stream import Stream, window
+from worldfork.lab.forks.label import Fork, fit_record, update_forks
+from worldfork.lab.mechanisms.base import Update
+from worldfork.lab.stream import Stream
+from worldfork.ledger.arrays import content_digest
 from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, TrialRecord, is_kept, policy_of
 from worldfork.ledger.row import FitRecord, Number
-from worldfork.randomness import words
-from worldfork.registration import Cell
+from worldfork.registration import Arm, Cell
 from worldfork.triggers import Answer, CellKey, Segment, draw_event
 from worldfork.triggers.policy import Policy
 
@@ -32,10 +33,20 @@ from worldfork.triggers.policy import Policy
 class Shape:
     """A batch as it is executed, with the policy of every parameter set; `real` are those that are recorded."""
 
+    context: Context
     batch: Batch
     real: tuple[int, ...]
     policies: tuple[Policy, ...]
     trials: tuple[int, ...]  # episodes for which each set's policy tries an update
+
+    @property
+    def arm(self) -> Arm:
+        """The arm of the batch's first set, whose stream and evaluations all of them share."""
+        return self.context.registration.arm(self.batch.sets[0][1].arm)
+
+    @property
+    def environment(self) -> Environment:
+        return self.context.environment(self.batch.task)
 
     @property
     def tried(self) -> tuple[int, ...]:
@@ -43,44 +54,58 @@ class Shape:
         return tuple(index for index, episodes in enumerate(self.trials) if episodes)
 
 
-class _Models:
-    """Records with parameter sets and their optimisers."""
+@dataclasses.dataclass(frozen=True)
+class Models:
+    """Parameter sets with their optimisers."""
 
     parameters: Arrays
     optimiser: Arrays
+    digests: tuple[str, ...]  # of parameters and optimiser, set by set
+
+    @classmethod
+    def of(cls, parameters: Arrays, optimiser: Arrays, *, count: int) -> "Models":
+        """Return models with the digests of the first `count`, for which all arrays come to the host once."""
+        named = {f"parameters/{name}": array for name, array in parameters.items()}
+        held = _on_host({**named, **{f"optimiser/{name}": array for name, array in optimiser.items()}})
+        one_by_one = ({name: array[p : p + 1] for name, array in held.items()} for p in range(count))
+        return cls(parameters, optimiser, tuple(map(arrays.digest, one_by_one)))
 
     def __getstate__(self) -> dict[str, Any]:
         """Sent to another process, arrays are NumPy's; here they stay on the device they are on."""
         return {**vars(self), "parameters": _on_host(self.parameters), "optimiser": _on_host(self.optimiser)}
 
+    def take(self, index: Sequence[int]) -> "Models":
+        """Return those at `index`."""
+        parameters, optimiser = (arrays.take(group, np.array(index)) for group in (self.parameters, self.optimiser))
+        return Models(parameters, optimiser, tuple(self.digests[place] for place in index))
+
+    def replaced(self, others: "Models", places: Mapping[int, int]) -> "Models":
+        """Return these, but for some from among others, by their places there."""
+        if not places:
+            return self
+        digests = (others.digests[places[i]] if i in places else digest for i, digest in enumerate(self.digests))
+        return Models(
+            _put(self.parameters, others.parameters, places, what="parameters"),
+            _put(self.optimiser, others.optimiser, places, what="optimiser state"),
+            tuple(digests),
+        )
+
 
 @dataclasses.dataclass(frozen=True)
-class Incumbents(_Models):
-    """Models that updates on trial may still give way to. Every set of `Shape.tried` has one, so that the shape is
-    always the same; those of sets without a trial under way mean nothing."""
+class State:
+    """P parameter sets after decision `k`.
 
-    parameters: Arrays
-    optimiser: Arrays
-    digests: tuple[str, ...]
-    returns: Mapping[int, tuple[tuple[Number, Number], ...]]  # of the trials under way, by set: update, incumbent
-
-
-@dataclasses.dataclass(frozen=True)
-class State(_Models):
-    """P parameter sets after decision `k`."""
+    While an update is on trial, every set of `Shape.tried` has an incumbent, the model that the update may still
+    give way to, so that the shape is always the same; those of sets without a trial under way mean nothing.
+    """
 
     k: int
-    parameters: Arrays
-    optimiser: Arrays
-    digests: tuple[str, ...]  # of parameters and optimiser, set by set
-    streams: tuple[Stream | None, ...]  # everything since deployment began
+    models: Models
+    streams: tuple[Stream, ...]  # everything since deployment began; none before the first episode
     memories: tuple[Any, ...]  # of each policy's trigger
-    incumbents: Incumbents | None = None  # None while no trial is under way
-
-    @property
-    def under_trial(self) -> Mapping[int, tuple[tuple[Number, Number], ...]]:
-        """The sets whose update is on trial, with the returns so far."""
-        return self.incumbents.returns if self.incumbents else {}
+    incumbents: Models | None = None  # None while no trial is under way
+    # By set: the returns of the update and of its incumbent so far.
+    under_trial: Mapping[int, tuple[tuple[Number, Number], ...]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,14 +114,6 @@ class Decision:
 
     answer: Answer
     fired: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Spent:
-    """The record of an update, and the gradient steps that it took."""
-
-    fit: FitRecord
-    steps: int
 
 
 def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
@@ -111,13 +128,13 @@ def shape_of(context: Context, batch: Batch, thresholds: Thresholds) -> Shape:
     registered = context.registration.deployment
     assert registered is not None
     every = registered.every()
-    return Shape(filled, real, policies, trials=tuple(every[name].trial for name, _ in filled.sets))
+    return Shape(context, filled, real, policies, trials=tuple(every[name].trial for name, _ in filled.sets))
 
 
-def begin(context: Context, shape: Shape) -> State:
+def begin(shape: Shape) -> State:
     """Return every policy at its checkpoint, before the first episode."""
+    context = shape.context
     checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for _, cell in shape.batch.sets]
-    digests = {id(checkpoint): _digest(checkpoint.parameters, checkpoint.optimiser) for checkpoint in checkpoints}
     memories = []
     for (_, cell), policy in zip(shape.batch.sets, shape.policies, strict=True):
         key = CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
@@ -125,10 +142,12 @@ def begin(context: Context, shape: Shape) -> State:
         memories.append(policy.begin(key, event=event))
     return State(
         k=0,
-        parameters=arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
-        optimiser=arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
-        digests=tuple(digests[id(checkpoint)] for checkpoint in checkpoints),
-        streams=(None,) * len(checkpoints),
+        models=Models.of(
+            arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
+            arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
+            count=len(checkpoints),
+        ),
+        streams=(),
         memories=tuple(memories),
     )
 
@@ -156,44 +175,43 @@ def settle(
         state: the state that the episode was played with.
         returns: what the update and its incumbent returned, by set.
     """
-    incumbents = state.incumbents
-    if incumbents is None:
+    if state.incumbents is None:
         return state, {}
     records, going, lost = {}, {}, {}
-    for index, before in incumbents.returns.items():
+    for index, before in state.under_trial.items():
         so_far, kept = (*before, returns[index]), None
         if len(so_far) < shape.trials[index]:
             going[index] = so_far
         elif not (kept := is_kept(*zip(*so_far, strict=True))):
             lost[index] = shape.tried.index(index)
         records[index] = TrialRecord(incumbent_return=returns[index][1], kept=kept)
-    state = _replaced(state, incumbents, incumbents.digests, lost)
-    still = dataclasses.replace(incumbents, returns=going) if going else None
-    return dataclasses.replace(state, incumbents=still), records
+    models = state.models.replaced(state.incumbents, lost)
+    incumbents = state.incumbents if going else None
+    return dataclasses.replace(state, models=models, incumbents=incumbents, under_trial=going), records
 
 
-def update(context: Context, shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, Spent]]:
-    """Train the sets that fired at decision `state.k`, in blocks; they go on with what came out.
+def update(shape: Shape, state: State, fired: Sequence[int]) -> tuple[State, dict[int, tuple[FitRecord, int]]]:
+    """Train the sets that fired at decision `state.k`, in blocks; they go on with what came out. Return the record
+    of each update too, and the gradient steps that it took.
 
     Minibatches are keyed by the cell and the decision point, never by the policy: two policies that have done the
     same so far are updated alike, so that one training serves both.
     """
-    spent: dict[int, Spent] = {}
+    spent: dict[int, tuple[FitRecord, int]] = {}
     state = _begin_trials(shape, state, fired)
     by_arm: dict[str, list[int]] = {}
     for index in fired:
         by_arm.setdefault(shape.batch.sets[index][1].arm, []).append(index)
     blocks: list[list[list[int]]] = []
     for arm, of_arm in by_arm.items():
-        alike, size = _alike(shape, state, of_arm), context.registration.forks_per_block(arm)
+        alike, size = _alike(shape, state, of_arm), shape.context.registration.forks_per_block(arm)
         blocks += [alike[start : start + size] for start in range(0, len(alike), size)]
     for groups in blocks:  # no set is in two of them
-        trained, trained_digests = _train_block(context, shape, state, [group[0] for group in groups])
+        trained = _train_block(shape, state, [group[0] for group in groups])
         places = {index: place for place, group in enumerate(groups) for index in group}
-        spent |= {
-            index: Spent(fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()
-        }
-        state = _replaced(state, trained, trained_digests, places)
+        spent |= {index: (fit_record(trained, place), int(trained.steps[place])) for index, place in places.items()}
+        models = Models.of(trained.parameters, trained.optimiser, count=len(groups))
+        state = dataclasses.replace(state, models=state.models.replaced(models, places))
     return state, spent
 
 
@@ -202,15 +220,10 @@ def _begin_trials(shape: Shape, state: State, fired: Sequence[int]) -> State:
     begun = [index for index in fired if shape.trials[index]]
     if not begun:
         return state
-    incumbents = state.incumbents
-    if incumbents is None:
-        tried = np.array(shape.tried)
-        digests = tuple(state.digests[index] for index in tried)
-        parameters, optimiser = (arrays.take(group, tried) for group in (state.parameters, state.optimiser))
-        incumbents = Incumbents(parameters, optimiser, digests, {})
-    incumbents = _replaced(incumbents, state, state.digests, {shape.tried.index(index): index for index in begun})
-    returns = {**incumbents.returns, **dict.fromkeys(begun, ())}
-    return dataclasses.replace(state, incumbents=dataclasses.replace(incumbents, returns=returns))
+    incumbents = state.incumbents or state.models.take(shape.tried)
+    incumbents = incumbents.replaced(state.models, {shape.tried.index(index): index for index in begun})
+    under_trial = {**state.under_trial, **dict.fromkeys(begun, ())}
+    return dataclasses.replace(state, incumbents=incumbents, under_trial=under_trial)
 
 
 def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
@@ -218,52 +231,35 @@ def _alike(shape: Shape, state: State, fired: Sequence[int]) -> list[list[int]]:
     same parameters and optimiser, and have seen the same transitions."""
     groups: dict[tuple[Cell, str, str], list[int]] = {}
     for index in fired:
-        stream = state.streams[index]
-        assert stream is not None
-        key = shape.batch.sets[index][1], state.digests[index], arrays.digest(stream.recording.columns())
+        seen = content_digest(state.streams[index].recording)
+        key = shape.batch.sets[index][1], state.models.digests[index], seen
         groups.setdefault(key, []).append(index)
     return list(groups.values())
 
 
-def _train_block(context: Context, shape: Shape, state: State, chosen: Sequence[int]) -> tuple[Update, list[str]]:
-    """Return the update of these sets, and their digests. The last set fills the block where the agent needs full
-    ones."""
-    arm = context.registration.arm(shape.batch.sets[chosen[0]][1].arm)
-    agent = context.agent(shape.batch.task, arm)
-    size = context.registration.forks_per_block(arm.name) if needs_full_blocks(agent) else len(chosen)
-    block = np.array([*chosen, *[chosen[-1]] * (size - len(chosen))])
-    cells = [shape.batch.sets[index][1] for index in block]
-    mechanism = context.mechanism(arm)
-    checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for cell in cells]
-    events = [cell.update_event(context.registration.seed).at(fork=state.k) for cell in cells]
-    recordings = [whole(state.streams[index], arm.stream.decision_points) for index in block]
-    trained = mechanism.update(
-        agent,
-        arrays.take(state.parameters, block),
-        optimiser=arrays.take(state.optimiser, block),
-        origin=Origin.of(checkpoints, replay=mechanism.reads_replay),
-        window=window(recordings, [state.k] * size),
-        batch_keys=np.stack([words(event) for event in events]),
-    )
-    within_window(mechanism, trained)
-    return trained, _digests(trained.parameters, trained.optimiser, len(chosen))
+def _train_block(shape: Shape, state: State, chosen: Sequence[int]) -> Update:
+    """Return the update of these sets. The last one fills the block where the agent needs full ones."""
+    context, cells = shape.context, [cell for _, cell in shape.batch.sets]
+    arm = context.registration.arm(cells[chosen[0]].arm)
+    full = needs_full_blocks(context.agent(shape.batch.task, arm))
+    size = context.registration.forks_per_block(arm.name) if full else len(chosen)
+    block = [*chosen, *[chosen[-1]] * (size - len(chosen))]
+    streams = [whole(state.streams[index], arm.stream.decision_points) for index in block]
+    forks = [Fork(cells[index], state.k, stream) for index, stream in zip(block, streams, strict=True)]
+    models = state.models.take(block)
+    return update_forks(context, forks, parameters=models.parameters, optimiser=models.optimiser)
 
 
-def rebuild(
-    context: Context, shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]
-) -> State:
+def rebuild(shape: Shape, streams: Sequence[Stream], rows: Sequence[Sequence[DeploymentRow]]) -> State:
     """Return the state after the last of these rows, of which all sets have as many, from the ledger alone."""
-    histories: list[Stream | None] = [None] * len(shape.batch.sets)
-    for index, stream in zip(shape.real, streams, strict=True):
-        histories[index] = stream
-    if len(shape.real) < len(histories):  # a padded set is the last cell of its policy over again
-        for index in range(len(histories)):
-            histories[index] = histories[index] or histories[index - 1]
-    state = dataclasses.replace(begin(context, shape), streams=tuple(histories))
+    history = dict(zip(shape.real, streams, strict=True))
+    for index in range(len(shape.batch.sets)):  # a padded set is the last cell of its policy over again
+        history.setdefault(index, history.get(index - 1, streams[0]))
+    state = dataclasses.replace(begin(shape), streams=tuple(history[index] for index in sorted(history)))
     for k in range(1, len(rows[0]) + 1):
-        recorded = {index: history[k - 1] for index, history in zip(shape.real, rows, strict=True)}
+        recorded = {index: of[k - 1] for index, of in zip(shape.real, rows, strict=True)}
         segments = {
-            index: segment_of(episode_of(histories[index], k), k, level=row.level, signals=row.signals)
+            index: segment_of(history[index], k, level=row.level, signals=row.signals)
             for index, row in recorded.items()
         }
         returns = {
@@ -272,9 +268,9 @@ def rebuild(
         }
         state, trials = settle(shape, dataclasses.replace(state, k=k), returns)
         state, decisions = decide(shape, state, segments)
-        state, _ = update(context, shape, state, [index for index in recorded if decisions[index].fired])
+        state, _ = update(shape, state, [index for index in recorded if decisions[index].fired])
         for index, row in recorded.items():
-            again = trials.get(index), decisions[index].fired, state.digests[index]
+            again = trials.get(index), decisions[index].fired, state.models.digests[index]
             if again != (row.trial, row.fired, row.state):
                 raise WorldforkError(
                     f"{row.cell}, policy `{row.policy}`: decision {k} does not come out again as its row says. "
@@ -282,26 +278,6 @@ def rebuild(
                     "began, or use a new folder."
                 )
     return state
-
-
-Held = TypeVar("Held", State, Incumbents)
-
-
-def _replaced(
-    held: Held, models: State | Incumbents | Update, digests: Sequence[str], places: Mapping[int, int]
-) -> Held:
-    """Return `held` with some of its models from among others, by their places there."""
-    if not places:
-        return held
-    by_set = list(held.digests)
-    for index, place in places.items():
-        by_set[index] = digests[place]
-    return dataclasses.replace(
-        held,
-        parameters=_put(held.parameters, models.parameters, places, what="parameters"),
-        optimiser=_put(held.optimiser, models.optimiser, places, what="optimiser state"),
-        digests=tuple(by_set),
-    )
 
 
 def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str) -> Arrays:
@@ -321,18 +297,3 @@ def _put(group: Arrays, trained: Arrays, places: Mapping[int, int], *, what: str
 
 def _on_host(group: Arrays) -> Arrays:
     return {name: np.asarray(array) for name, array in group.items()}
-
-
-def _digests(parameters: Arrays, optimiser: Arrays, count: int) -> list[str]:
-    """Return the digests of the first `count` sets; all arrays come to the host once."""
-    groups = _on_host(parameters), _on_host(optimiser)
-    return [
-        _digest(*({name: array[place : place + 1] for name, array in group.items()} for group in groups))
-        for place in range(count)
-    ]
-
-
-def _digest(parameters: Arrays, optimiser: Arrays) -> str:
-    """Return the digest of one parameter set and its optimiser."""
-    named = {f"parameters/{name}": array for name, array in parameters.items()}
-    return arrays.digest({**named, **{f"optimiser/{name}": array for name, array in optimiser.items()}})

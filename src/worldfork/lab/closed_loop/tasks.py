@@ -9,39 +9,49 @@ import dataclasses
 import time
 
 from worldfork import registry
-from worldfork.errors import Failed, WorldforkError
+from worldfork.errors import WorldforkError
 from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches
-from worldfork.lab.closed_loop.segment import advance
+from worldfork.lab.closed_loop.segment import Advanced, advance
 from worldfork.lab.closed_loop.state import State, begin, rebuild, shape_of
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.tasks import (
     Described,
     Identity,
-    SettingTask,
+    Task,
     configuration,
-    context_of_setting,
-    identity,
     module_sources,
     require_identity,
 )
-from worldfork.lab.stream import Stream
-from worldfork.lab.workers import attempted, worker_name
-from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, recorded_signals
+from worldfork.lab.workers import worker_name
+from worldfork.ledger.closed_loop import Thresholds, recorded_signals
 from worldfork.registration import Cell, deployments, digest
 from worldfork.triggers import Trigger
 from worldfork.triggers.policy import CONSTANT
 
 
 @dataclasses.dataclass(frozen=True)
-class DescribeDeployments(SettingTask):
+class Ended:
+    """A segment of a batch that was run: rows and what happened in it, in the order of the batch's sets."""
+
+    batch: Batch
+    advanced: Advanced
+    seconds: float = dataclasses.field(compare=False)
+    worker: str = dataclasses.field(compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class DescribeDeployments(Task):
     """Describe what will determine the rows of every policy on every cell."""
 
     def __str__(self) -> str:
         return "the deployments' set-up"
 
+    def perform(self, context: Context) -> Described:
+        return describe_deployments(context)
+
 
 @dataclasses.dataclass(frozen=True)
-class Advance(SettingTask):
+class Advance(Task):
     """Run the next segment of a batch from a state, from its history, or, with neither, its first."""
 
     batch: Batch
@@ -53,48 +63,19 @@ class Advance(SettingTask):
     def __str__(self) -> str:
         return f"the deployments of {self.batch.name} and its batch"
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Ended:
-    """A segment that was run: rows in the order of the batch's sets, not yet chained, and what happened in it."""
-
-    batch: Batch
-    rows: list[DeploymentRow]
-    episodes: list[Stream]
-    state: State
-    seconds: float
-    spent: dict[str, float]
-    worker: str
-
-    def same_as(self, other: "Ended") -> bool:
-        """Return True if another worker came to the same."""
-        digests, others = ([stream.digests for stream in ended.episodes] for ended in (self, other))
-        return (self.rows, digests, self.state.digests) == (other.rows, others, other.state.digests)
-
-
-def perform(task: DescribeDeployments | Advance) -> Described | Ended | Failed:
-    """Do one task."""
-    return attempted(lambda: _perform(task))
-
-
-def _perform(task: DescribeDeployments | Advance) -> Described | Ended:
-    began = time.perf_counter()
-    context = context_of_setting(task.setting)
-    if isinstance(task, DescribeDeployments):
-        return describe_deployments(context)
-    policy, cell = task.batch.sets[0]
-    modules = _modules(context, policy, cell)
-    require_identity(task.identity, identity(context, cell, policy=policy, modules=modules))
-    shape = shape_of(context, task.batch, task.thresholds)
-    if task.state is not None:
-        state = task.state
-    elif task.history is not None:
-        state = rebuild(context, shape, task.history.streams, task.history.rows)
-    else:
-        state = begin(context, shape)
-    done = advance(context, shape, state)
-    took = time.perf_counter() - began
-    return Ended(task.batch, done.rows, done.episodes, done.state, took, done.seconds, worker_name())
+    def perform(self, context: Context) -> Ended:
+        began = time.perf_counter()
+        policy, cell = self.batch.sets[0]
+        require_identity(self.identity, context, cell, _modules(context, policy, cell))
+        shape = shape_of(context, self.batch, self.thresholds)
+        if self.state is not None:
+            state = self.state
+        elif self.history is not None:
+            state = rebuild(shape, self.history.streams, self.history.rows)
+        else:
+            state = begin(shape)
+        done = advance(shape, state)
+        return Ended(self.batch, done, time.perf_counter() - began, worker_name())
 
 
 def describe_deployments(context: Context) -> Described:

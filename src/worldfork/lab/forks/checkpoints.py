@@ -8,7 +8,7 @@ from worldfork import registry
 from worldfork.blobs import Blob, blob_of
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin
-from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.context import Context, Place
 from worldfork.ledger.pretraining import keep_record
 from worldfork.ledger.store import Study, StudyWriter
 from worldfork.registration import Cell, Registration, cells
@@ -17,7 +17,7 @@ from worldfork.registration.library import BUNDLED, recipe_of, registrations
 
 def checkpoint_files(
     registration: Registration, *, root: Path, copies: Path, of: Collection[Cell] | None = None
-) -> dict[tuple[str, int], tuple[Path, ...]]:
+) -> dict[Place, tuple[Blob, ...]]:
     """Return the files of every checkpoint of these cells that has files: the study's copies where it has them,
     else the originals. None stands for all cells."""
     found = {}
@@ -34,7 +34,7 @@ def checkpoint_files(
             if not path.exists():
                 raise _missing(path, registration.name, root=root)
         beside = (paths[0].with_suffix(suffix) for suffix in plugin.optional_suffixes)
-        found[task, index] = (*paths, *(path for path in beside if path.exists()))
+        found[task, index] = tuple(map(blob_of, (*paths, *(path for path in beside if path.exists()))))
     return found
 
 
@@ -52,19 +52,12 @@ def _missing(path: Path, study: str, *, root: Path) -> WorldforkError:
     )
 
 
-def named_checkpoints(
-    models: Mapping[tuple[str, int], tuple[Path, ...]],
-) -> dict[tuple[str, int], tuple[Blob, ...]]:
-    """Return the files by their content, as tasks name them."""
-    return {place: tuple(map(blob_of, paths)) for place, paths in models.items()}
-
-
-def keep_checkpoints(study: StudyWriter, models: Mapping[tuple[str, int], tuple[Path, ...]]) -> None:
+def keep_checkpoints(study: StudyWriter, models: Mapping[Place, tuple[Blob, ...]]) -> None:
     """Copy the models into the study, and the record of the seeds they were chosen from: a ledger needs them."""
-    for (task, index), paths in models.items():
-        keep_record(study, paths[0].parent)
-        for path in paths:
-            study.keep(f"checkpoints/{task}-{index}{path.suffix}", path)
+    for (task, index), blobs in models.items():
+        keep_record(study, blobs[0].path.parent)
+        for blob in blobs:
+            study.keep(f"checkpoints/{task}-{index}{blob.path.suffix}", blob.path)
 
 
 def context_of(study: Study) -> Context:
@@ -73,8 +66,8 @@ def context_of(study: Study) -> Context:
     of = cells(registration)
     if registration.stopping is not None:  # checkpoints beyond the stop were never needed
         of = tuple(cell for cell in of if (study.cell(cell.id).path / "cell.json").exists())
-    models = checkpoint_files(registration, root=study.path, copies=study.path / "checkpoints", of=of)
-    return Context(registration, named_checkpoints(models))
+    files = checkpoint_files(registration, root=study.path, copies=study.path / "checkpoints", of=of)
+    return Context(registration, files)
 
 
 def checkpoint_source(registration: Registration, task: str, index: int, *, root: Path) -> Path | None:

@@ -3,7 +3,7 @@
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from worldfork import registry
 from worldfork.blobs import Blob, as_files
@@ -21,6 +21,7 @@ from worldfork.registration import Arm, Cell, Registration
 from worldfork.registry import Located
 from worldfork.triggers.policy import CONSTANT
 
+Place = tuple[str, int]  # a task and the index of a checkpoint
 KEPT: Final = 64  # checkpoints that were read last
 
 
@@ -30,7 +31,7 @@ class Context:
     def __init__(
         self,
         registration: Registration,
-        checkpoints: Mapping[tuple[str, int], Sequence[Blob]],
+        checkpoints: Mapping[Place, Sequence[Blob]],
         *,
         threads: int | None = None,
     ) -> None:
@@ -38,7 +39,6 @@ class Context:
         self.checkpoints = dict(checkpoints)
         self.threads = threads or int(os.environ.get("WORLDFORK_THREADS", 0)) or os.cpu_count() or 1
         self.environment = functools.cache(self._environment)
-        self.identities: dict[tuple[str, ...], Mapping[str, Any]] = {}  # what this worker is, by arm and task
         self._read_checkpoint = functools.lru_cache(KEPT)(self._checkpoint)
         self._agents: dict[str, Agent] = {}
 
@@ -190,30 +190,29 @@ class Context:
 
     def code(self, cell: Cell) -> dict[str, Located]:
         """Locate the named things that compute this cell's rows."""
-        task, arm = self.registration.tasks[cell.task], self.registration.arm(cell.arm)
-        signals = {f"signal {name}": registry.locate("signals", name) for name in self.registration.signals}
-        return {
-            "agent": registry.locate("agents", task.agent),
-            "environment": registry.locate("environments", task.environment or cell.task),
-            "mechanism": registry.locate("mechanisms", arm.mechanism.name),
-            **(
-                {}
-                if arm.stream.schedule == "ramp"
-                else {"schedule": registry.locate("schedules", arm.stream.schedule)}
-            ),
-            **signals,
-        }
+        return _code(self.registration, self.registration.arm(cell.arm), cell.task)
+
+
+def _code(registration: Registration, arm: Arm, task: str) -> dict[str, Located]:
+    registered = registration.tasks[task]
+    return {
+        "agent": registry.locate("agents", registered.agent),
+        "environment": registry.locate("environments", registered.environment or task),
+        "mechanism": registry.locate("mechanisms", arm.mechanism.name),
+        "schedule": registry.locate("schedules", arm.stream.schedule),
+        **{f"signal {name}": registry.locate("signals", name) for name in registration.signals},
+    }
 
 
 def outside_code(registration: Registration) -> list[Located]:
     """List what a registration names that does not come with worldfork: running it imports that code."""
-    named = [registry.locate("signals", name) for name in registration.signals]
-    named += [registry.locate("mechanisms", arm.mechanism.name) for arm in registration.arms]
-    named += [registry.locate("schedules", arm.stream.schedule) for arm in registration.arms]
-    for name, task in registration.tasks.items():
-        named.append(registry.locate("agents", task.agent))
-        named.append(registry.locate("environments", task.environment or name))
-    for policy in registration.deployment.policies.values() if registration.deployment else ():
-        if policy.trigger not in CONSTANT and policy.trigger not in recorded_signals(registration):
-            named.append(registry.locate("triggers", policy.trigger))
+    named = [
+        located
+        for arm in registration.arms
+        for task in arm.tasks
+        for located in _code(registration, arm, task).values()
+    ]
+    policies = registration.deployment.policies.values() if registration.deployment else ()
+    ours = (*CONSTANT, *recorded_signals(registration))
+    named += [registry.locate("triggers", policy.trigger) for policy in policies if policy.trigger not in ours]
     return [located for located in dict.fromkeys(named) if not located.ours]

@@ -21,9 +21,9 @@ from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.mechanisms.base import Origin, Update, within_window
 from worldfork.lab.signals import Episode, read_signal
-from worldfork.lab.stream import Stream, segment, window
+from worldfork.lab.stream import LOGGED, Stream, logged, segment, window
 from worldfork.ledger.row import Counts, Digests, FitRecord, ForkRow, finite, gain, mean
-from worldfork.randomness import Event, Purpose, words
+from worldfork.randomness import Purpose, words
 from worldfork.registration import Cell
 
 
@@ -62,14 +62,14 @@ class Evaluation:
     first_hold: int
     seconds: dict[str, float]  # spent on updates and on evaluations
 
-    def branches(self) -> list[Branch]:
-        """Return every parameter set's outcome."""
-        rolled = self.rolled
-        columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
-        return [
-            Branch(finite(returns), int(replaced.sum()), int(unstable.sum()), draws)
-            for returns, replaced, unstable, draws in columns
-        ]
+
+def branches_of(rolled: Rolled) -> list[Branch]:
+    """Return every parameter set's outcome."""
+    columns = zip(rolled.returns, rolled.replaced, rolled.unstable, rolled.received.digests(), strict=True)
+    return [
+        Branch(finite(returns), int(replaced.sum()), int(unstable.sum()), draws)
+        for returns, replaced, unstable, draws in columns
+    ]
 
 
 def label(context: Context, forks: Sequence[Fork]) -> tuple[list[ForkRow], dict[str, float]]:
@@ -83,7 +83,7 @@ def label(context: Context, forks: Sequence[Fork]) -> tuple[list[ForkRow], dict[
 
 def rows_of(context: Context, forks: Sequence[Fork], evaluation: Evaluation) -> list[ForkRow]:
     """Return the rows of an evaluated block, in its order and not yet chained."""
-    branches, size = evaluation.branches(), evaluation.size
+    branches, size = branches_of(evaluation.rolled), evaluation.size
     losses = np.concatenate([validation_losses(context, part) for part in parts_of(context, forks, size=size)])
     rows = []
     for index, fork in enumerate(forks):
@@ -106,10 +106,9 @@ def evaluate_block(
 
     `size` and `episodes` (from 0) are as registered unless they are given.
     """
-    arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    arm = context.registration.arm(forks[0].cell.arm)
     size = context.registration.forks_per_block(arm.name) if size is None else size
     episodes = np.arange(arm.evaluation.episodes) if episodes is None else episodes
-    agent, environment = context.agent(task, arm), context.environment(task)
     share = forks[0].held is not None
     parts = parts_of(context, forks, size=size)
     full = [fork for part in parts for fork in part]
@@ -117,21 +116,36 @@ def evaluate_block(
     updates = [update_forks(context, part) for part in parts]
     updated = arrays.concatenate([update.parameters for update in updates])
     trained = time.perf_counter()
+    # Which branch a parameter set is enters nowhere: both receive the draws of their fork.
     evaluated = full if share else [*full, *full]
-    rolled = roll_out(
-        agent,
-        environment,
-        arrays.concatenate([updated, *([] if share else [_parameters(context, full)])]),
-        # Which branch a parameter set is enters nowhere: both receive the draws of their fork.
-        Draws.of([fork_event(context, fork) for fork in evaluated], episodes),
-        levels=np.stack([fork_levels(context, fork) for fork in evaluated]),
+    parameters = arrays.concatenate([updated, *([] if share else [_parameters(context, full)])])
+    rolled = roll_forks(context, evaluated, parameters, episodes=episodes, record=record)
+    seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
+    return Evaluation(updates, size, updated, rolled, first_hold=len(full), seconds=seconds)
+
+
+def roll_forks(
+    context: Context,
+    forks: Sequence[Fork],
+    parameters: Arrays,
+    *,
+    episodes: Int64[np.ndarray, " E"],
+    record: Record | None = None,
+) -> Rolled:
+    """Roll out these episodes of forks of one arm and one task, each with its own parameter set."""
+    arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    seed = context.registration.seed
+    return roll_out(
+        context.agent(task, arm),
+        context.environment(task),
+        parameters,
+        Draws.of([fork.cell.event(Purpose.INITIAL_STATE, seed).at(fork=fork.k) for fork in forks], episodes),
+        levels=np.stack([_levels(context, fork) for fork in forks]),
         action_noise=arm.stream.action_noise,
         halves=context.registration.execution.halves,
         record=record,
         after_end=context.after_end(task) or "reset",
     )
-    seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
-    return Evaluation(updates, size, updated, rolled, first_hold=len(full), seconds=seconds)
 
 
 def parts_of(context: Context, forks: Sequence[Fork], *, size: int) -> list[list[Fork]]:
@@ -148,21 +162,24 @@ def parts_of(context: Context, forks: Sequence[Fork], *, size: int) -> list[list
     return [full[start : start + size] for start in range(0, len(full), size)]
 
 
-def update_forks(context: Context, forks: Sequence[Fork]) -> Update:
-    """Run the mechanism on each fork's window; its minibatches are the only draws that HOLD has no part in."""
+def update_forks(
+    context: Context, forks: Sequence[Fork], *, parameters: Arrays | None = None, optimiser: Arrays | None = None
+) -> Update:
+    """Run the mechanism on each fork's window; its minibatches are the only draws that HOLD has no part in.
+
+    Parameters and optimiser are the checkpoints' unless they are given.
+    """
     arm, task = context.registration.arm(forks[0].cell.arm), forks[0].cell.task
+    seed, mechanism = context.registration.seed, context.mechanism(arm)
     checkpoints = [context.checkpoint(task, fork.cell.checkpoint) for fork in forks]
-    seed = context.registration.seed
-    events = [fork.cell.update_event(seed).at(fork=fork.k) for fork in forks]
-    mechanism = context.mechanism(arm)
     origin = Origin.of(checkpoints, replay=mechanism.reads_replay)
     update = mechanism.update(
         context.agent(task, arm),
-        origin.parameters,
-        optimiser=origin.optimiser,
+        origin.parameters if parameters is None else parameters,
+        optimiser=origin.optimiser if optimiser is None else optimiser,
         origin=origin,
         window=window([fork.stream.recording for fork in forks], [fork.k for fork in forks]),
-        batch_keys=np.stack([words(event) for event in events]),
+        batch_keys=np.stack([words(fork.cell.update_event(seed).at(fork=fork.k)) for fork in forks]),
     )
     return within_window(mechanism, update)
 
@@ -178,12 +195,7 @@ def _parameters(context: Context, forks: Sequence[Fork]) -> Arrays:
     return arrays.concatenate([context.checkpoint(f.cell.task, f.cell.checkpoint).parameters for f in forks])
 
 
-def fork_event(context: Context, fork: Fork) -> Event:
-    """Return the address of the draws of a fork's evaluations."""
-    return fork.cell.event(Purpose.INITIAL_STATE, context.registration.seed).at(fork=fork.k)
-
-
-def fork_levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
+def _levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
     """Return the level that the world is set to at each step of a fork's evaluations."""
     environment, schedule = context.environment(fork.cell.task), context.schedule(fork.cell)
     levels = evaluation_levels(
@@ -216,10 +228,10 @@ def fit_record(update: Update, index: int) -> FitRecord:
 
 def read_signals(context: Context, fork: Fork, *, level: float, validation_loss: float) -> dict[str, float | None]:
     """Return every registered signal on the episode before a fork."""
-    logged = fork.stream.log.of_episode(fork.k)
+    steps = logged(fork.stream.log, fork.k)
     episode = Episode(
         k=fork.k,
-        steps={name: logged[name] for name in ("reward", *fork.stream.log.signals)},
+        steps={name: values for name, values in steps.items() if name == "reward" or name not in LOGGED},
         level=level,
         clean_return=context.checkpoint(fork.cell.task, fork.cell.checkpoint).clean_return,
         validation_loss=validation_loss,
@@ -243,7 +255,7 @@ def _row(
         step=step,
         env_step=step * environment.action_repeat,
         level=level,
-        rate=float(fork.stream.log.rate[step - 1]),
+        rate=float(fork.stream.log["rate"][step - 1]),
         signals=read_signals(context, fork, level=level, validation_loss=validation_loss),
         hold=hold.returns,
         update=update.returns,

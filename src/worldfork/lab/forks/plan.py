@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import Final
 
 from worldfork.blobs import Blob, blob_of, read_blob
-from worldfork.lab.stream import Recording, Stream, StreamLog
+from worldfork.lab.stream import Stream
 from worldfork.ledger import arrays
+from worldfork.ledger.arrays import Columns
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, hold_owner, stream_owner
 
@@ -53,12 +54,6 @@ def _by_look(registration: Registration, cells: list[Cell]) -> list[list[Cell]]:
     return [[cell for cell in cells if cell.checkpoint in group] for group in groups]
 
 
-def read_stream(study: Study, cell: Cell) -> Stream:
-    """Return a finished stream from the ledger."""
-    log, recording = study.cell(cell.id).read_stream()
-    return Stream(StreamLog.of(log), Recording(**recording))
-
-
 @dataclasses.dataclass(frozen=True)
 class StoredStream:
     """A finished stream named by the content of its files, as a task carries it: read where it is needed."""
@@ -67,12 +62,12 @@ class StoredStream:
     recording_file: Blob
 
     @property
-    def log(self) -> StreamLog:
+    def log(self) -> Columns:
         """The log at each control step."""
         return _read(self).log
 
     @property
-    def recording(self) -> Recording:
+    def recording(self) -> Columns:
         """All transitions."""
         return _read(self).recording
 
@@ -93,6 +88,6 @@ def stored_stream(study: Study, cell: Cell) -> StoredStream:
 def _read(stored: StoredStream) -> Stream:
     log, recording = stored.log_file, stored.recording_file
     return Stream(
-        StreamLog.of(arrays.parquet_columns(read_blob(log), log.path)),
-        Recording(**arrays.npz_arrays(read_blob(recording), recording.path)),
+        arrays.parquet_columns(read_blob(log), log.path),
+        arrays.npz_arrays(read_blob(recording), recording.path),
     )

@@ -9,6 +9,7 @@ determine the rows is for the worker to say (`Describe`); every later task names
 and a worker that is not the same refuses it.
 """
 
+import abc
 import dataclasses
 import functools
 import platform
@@ -21,7 +22,7 @@ from worldfork.errors import Failed
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.determinism import as_recorded, flags, processor
-from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.context import Context, Place
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.stream import Stream, deploy
@@ -29,9 +30,17 @@ from worldfork.lab.workers import Unfit, attempted, worker_name
 from worldfork.ledger.provenance import sources, versions
 from worldfork.ledger.row import ForkRow
 from worldfork.randomness import Purpose
-from worldfork.registration import Cell, difference, digest, hold_owner, restore, stream_owner
+from worldfork.registration import (
+    Cell,
+    Registration,
+    canonical,
+    difference,
+    digest,
+    hold_owner,
+    restore,
+    stream_owner,
+)
 
-Place = tuple[str, int]  # a task and the index of a checkpoint
 Identity = Mapping[str, Any]  # the worker's part of cell.json
 
 # Fields of cell.json that are the worker's and not the registration's: the same for all cells of an arm and a task.
@@ -45,6 +54,12 @@ class Setting:
     registration: str
     checkpoints: tuple[tuple[Place, tuple[Blob, ...]], ...]
 
+    @classmethod
+    def of(cls, registration: Registration, checkpoints: Mapping[Place, tuple[Blob, ...]]) -> "Setting":
+        """Return the setting of a registration and the files of its checkpoints."""
+        in_json = canonical(registration.model_dump(mode="json", by_alias=True))
+        return cls(in_json, tuple(checkpoints.items()))
+
     def only(self, cells: Collection[Cell]) -> "Setting":
         """Return the setting with the checkpoints of these cells alone."""
         needed = {(cell.task, cell.checkpoint) for cell in cells}
@@ -53,57 +68,6 @@ class Setting:
     @property
     def blobs(self) -> tuple[Blob, ...]:
         return tuple(blob for _, files in self.checkpoints for blob in files)
-
-
-@dataclasses.dataclass(frozen=True)
-class SettingTask:
-    """A task that reads the files of its setting."""
-
-    setting: Setting
-
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """The files that the task reads."""
-        return self.setting.blobs
-
-
-@dataclasses.dataclass(frozen=True)
-class Describe(SettingTask):
-    """Describe what will determine the rows of these cells: cell.json of each."""
-
-    cells: tuple[Cell, ...]
-
-    def __str__(self) -> str:
-        return "the study's set-up"
-
-
-@dataclasses.dataclass(frozen=True)
-class RunStreams(SettingTask):
-    """Run the streams of these cells, of one arm and one task, together."""
-
-    cells: tuple[Cell, ...]
-    identity: Identity
-
-    def __str__(self) -> str:
-        return f"streams of {self.cells[0].id} and its batch"
-
-
-@dataclasses.dataclass(frozen=True)
-class Label(SettingTask):
-    """Label a block of forks of one arm and one task, whose streams are named by their files."""
-
-    forks: tuple[Fork, ...]
-    identity: Identity
-
-    @property
-    def blobs(self) -> tuple[Blob, ...]:
-        """The files that the task reads."""
-        stored = [fork.stream for fork in self.forks if isinstance(fork.stream, StoredStream)]
-        streams = (blob for stream in stored for blob in (stream.log_file, stream.recording_file))
-        return tuple(dict.fromkeys((*self.setting.blobs, *streams)))
-
-    def __str__(self) -> str:
-        return f"{self.forks[0].cell.id} from fork {self.forks[0].k} on"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,31 +80,23 @@ class Described:
     host: dict[str, str] = dataclasses.field(compare=False)  # which may differ between workers
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Streamed:
     """Streams, in the order asked for."""
 
     streams: list[Stream]
-    seconds: float
-    worker: str
-
-    def same_as(self, other: "Streamed") -> bool:
-        """Return True if another worker came to the same."""
-        return [stream.digests for stream in self.streams] == [stream.digests for stream in other.streams]
+    seconds: float = dataclasses.field(compare=False)
+    worker: str = dataclasses.field(compare=False)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Labelled:
     """Rows of a block, in its order, not yet chained."""
 
     rows: list[ForkRow]
-    seconds: float
-    spent: dict[str, float]  # seconds of these on updates and on evaluations
-    worker: str
-
-    def same_as(self, other: "Labelled") -> bool:
-        """Return True if another worker came to the same."""
-        return self.rows == other.rows
+    seconds: float = dataclasses.field(compare=False)
+    spent: dict[str, float] = dataclasses.field(compare=False)  # seconds of these on updates and on evaluations
+    worker: str = dataclasses.field(compare=False)
 
     @property
     def doubtful(self) -> bool:
@@ -148,31 +104,83 @@ class Labelled:
         return any(None in (*row.hold, *row.update) or row.fit.non_finite > 0 for row in self.rows)
 
 
-Task = Describe | RunStreams | Label
+@dataclasses.dataclass(frozen=True)
+class Task(abc.ABC):
+    """A piece of a study, which reads the files of its setting."""
+
+    setting: Setting
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """The files that the task reads."""
+        return self.setting.blobs
+
+    @abc.abstractmethod
+    def perform(self, context: Context) -> Any:
+        """Do it here."""
 
 
-def perform(task: Task) -> Described | Streamed | Labelled | Failed:
-    """Do one task."""
-    return attempted(lambda: _perform(task))
+def perform(task: Task) -> Any | Failed:
+    """Return the task's result, or how it failed."""
+    return attempted(lambda: task.perform(context_of_setting(task.setting)))
 
 
-def _perform(task: Task) -> Described | Streamed | Labelled:
-    began = time.perf_counter()
-    context = context_of_setting(task.setting)
-    match task:
-        case Describe():
-            return describe(context, task.cells)
-        case RunStreams():
-            require_identity(task.identity, identity(context, task.cells[0]))
-            return Streamed(run_streams(context, task.cells), time.perf_counter() - began, worker_name())
-        case Label():
-            require_identity(task.identity, identity(context, task.forks[0].cell))
-            rows, spent = label(context, task.forks)
-            return Labelled(rows, time.perf_counter() - began, spent, worker_name())
+@dataclasses.dataclass(frozen=True)
+class Describe(Task):
+    """Describe what will determine the rows of these cells: cell.json of each."""
+
+    cells: tuple[Cell, ...]
+
+    def __str__(self) -> str:
+        return "the study's set-up"
+
+    def perform(self, context: Context) -> Described:
+        return describe(context, self.cells)
 
 
-def require_identity(expected: Identity, here: Identity) -> None:
-    """Raise an error if this worker's rows would not be the study's."""
+@dataclasses.dataclass(frozen=True)
+class RunStreams(Task):
+    """Run the streams of these cells, of one arm and one task, together."""
+
+    cells: tuple[Cell, ...]
+    identity: Identity
+
+    def __str__(self) -> str:
+        return f"{self.cells[0].id} and its batch"
+
+    def perform(self, context: Context) -> Streamed:
+        began = time.perf_counter()
+        require_identity(self.identity, context, self.cells[0], _modules(context, self.cells[0]))
+        return Streamed(run_streams(context, self.cells), time.perf_counter() - began, worker_name())
+
+
+@dataclasses.dataclass(frozen=True)
+class Label(Task):
+    """Label a block of forks of one arm and one task, whose streams are named by their files."""
+
+    forks: tuple[Fork, ...]
+    identity: Identity
+
+    @property
+    def blobs(self) -> tuple[Blob, ...]:
+        stored = [fork.stream for fork in self.forks if isinstance(fork.stream, StoredStream)]
+        streams = (blob for stream in stored for blob in (stream.log_file, stream.recording_file))
+        return tuple(dict.fromkeys((*self.setting.blobs, *streams)))
+
+    def __str__(self) -> str:
+        return f"{self.forks[0].cell.id} from fork {self.forks[0].k} on"
+
+    def perform(self, context: Context) -> Labelled:
+        began = time.perf_counter()
+        cell = self.forks[0].cell
+        require_identity(self.identity, context, cell, _modules(context, cell))
+        rows, spent = label(context, self.forks)
+        return Labelled(rows, time.perf_counter() - began, spent, worker_name())
+
+
+def require_identity(expected: Identity, context: Context, cell: Cell, modules: dict[str, str]) -> None:
+    """Raise an error if the rows that `modules` compute here for this cell would not be the study's."""
+    here = identity_of({**_of_worker(context, cell), "source": digest(modules)})
     if dict(expected) != (found := as_recorded(here, expected)):
         changes = "\n  ".join(difference(dict(expected), found))
         raise Unfit(
@@ -184,18 +192,6 @@ def require_identity(expected: Identity, here: Identity) -> None:
 def identity_of(described: Mapping[str, Any]) -> Identity:
     """Return the worker's part of a cell's configuration: device, flags, packages, source."""
     return {name: described[name] for name in WORKERS}
-
-
-def identity(context: Context, cell: Cell, *, policy: str = "", modules: dict[str, str] | None = None) -> Identity:
-    """Return this worker's part of the configuration of the cells of this arm and task.
-
-    Deployments of a `policy` have `modules` of their own; these are the digests of their source.
-    """
-    key = policy, cell.arm, cell.task
-    if key not in context.identities:
-        source = digest(modules or _modules(context, cell))
-        context.identities[key] = identity_of({**_of_worker(context, cell), "source": source})
-    return context.identities[key]
 
 
 def context_of_setting(setting: Setting) -> Context:

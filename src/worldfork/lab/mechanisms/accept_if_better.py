@@ -10,13 +10,12 @@ import math
 from typing import Annotated
 
 import numpy as np
-from jaxtyping import Int, UInt32
+from jaxtyping import Int
 from pydantic import Field
 
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, Fit, Window
 from worldfork.lab.agents.training import Trainable
-from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.mechanisms.finetune import Composed, InitialPoint
 
 
@@ -45,32 +44,26 @@ class AcceptIfBetter(Composed):
                 )
         return ""
 
-    def train(
-        self,
-        agent: Agent,
-        current: InitialPoint,
-        seen: Window,
-        *,
-        origin: Origin,
-        batch_keys: UInt32[np.ndarray, "P 2"],
-    ) -> tuple[Fit, int | Int[np.ndarray, " P"]]:
-        """Train, look, and keep it or not: every parameter set for itself."""
-        held = np.array([_held(int(size), self.held_out) for size in seen.size])
-        older = dataclasses.replace(seen, size=seen.size - held)
-        latest = _latest(seen, held, longest=_held(seen.reward.shape[1], self.held_out))
-        fit, steps = super().train(agent, current, older, origin=origin, batch_keys=batch_keys)
+    def trained_on(self, seen: Window) -> Window:
+        return dataclasses.replace(seen, size=seen.size - self._held_out(seen))
+
+    def accept(self, agent: Agent, current: InitialPoint, fit: Fit, *, seen: Window) -> Fit:
+        """Look at the latest transitions, and keep the training or not: every parameter set for itself."""
+        latest = _latest(seen, self._held_out(seen), longest=_held(seen.reward.shape[1], self.held_out))
         before = np.asarray(agent.loss(current.parameters, latest))
         after = np.asarray(agent.loss(fit.parameters, latest))
         with np.errstate(invalid="ignore"):
             better = after < (1.0 - self.margin) * before  # a loss that is not finite is never better
-        kept = dataclasses.replace(
+        return dataclasses.replace(
             fit,
             parameters=arrays.choose(better, fit.parameters, current.parameters),
             optimiser=arrays.choose(better, fit.optimiser, current.optimiser),
             loss_before=before,
             loss_after=np.where(better, after, before),
         )
-        return kept, steps
+
+    def _held_out(self, seen: Window) -> Int[np.ndarray, " P"]:
+        return np.array([_held(int(size), self.held_out) for size in seen.size])
 
 
 def _held(size: int, share: float) -> int:

@@ -31,10 +31,15 @@ class Origin:
     @classmethod
     def of(cls, checkpoints: Sequence[Checkpoint], *, replay: bool = False) -> "Origin":
         """Return the checkpoints side by side, with the replay that they keep if a mechanism reads it."""
+        kept = [checkpoint.replay for checkpoint in checkpoints if checkpoint.replay is not None]
+        if replay and len(kept) < len(checkpoints):
+            raise WorldforkError(
+                "This mechanism reads what checkpoints were pretrained on, and one of them keeps none."
+            )
         return cls(
             arrays.concatenate([checkpoint.parameters for checkpoint in checkpoints]),
             arrays.concatenate([checkpoint.optimiser for checkpoint in checkpoints]),
-            _side_by_side([_replay(checkpoint) for checkpoint in checkpoints]) if replay else None,
+            _side_by_side(kept) if replay else None,
         )
 
     def take(self, index: Int[np.ndarray, " p"]) -> "Origin":
@@ -47,14 +52,9 @@ class Origin:
 
 
 @dataclasses.dataclass(frozen=True)
-class Update:
+class Update(Fit):
     """The parameters after the mechanism ran, and what it did to get there, per parameter set."""
 
-    parameters: Arrays
-    optimiser: Arrays
-    loss_before: Float[np.ndarray, " P"]
-    loss_after: Float[np.ndarray, " P"]
-    grad_norm: Float[np.ndarray, " P"]
     param_shift: Float[np.ndarray, " P"]  # Euclidean norm of the change
     transitions: Int[np.ndarray, " P"]  # that the mechanism could see
     non_finite: Int[np.ndarray, " P"]  # parameters that are not finite after the update
@@ -159,11 +159,7 @@ def within_window(mechanism: Mechanism, update: Update) -> Update:
 def updated(parameters: Arrays, fit: Fit, window: Window, *, steps: int | Int[np.ndarray, " P"]) -> Update:
     """Return the update that a training of `steps` on `window` made; one that diverges is returned as it is."""
     return Update(
-        parameters=fit.parameters,
-        optimiser=fit.optimiser,
-        loss_before=fit.loss_before,
-        loss_after=fit.loss_after,
-        grad_norm=fit.grad_norm,
+        **vars(fit),
         param_shift=arrays.shift(parameters, fit.parameters),
         transitions=window.size,
         non_finite=arrays.count_non_finite(fit.parameters),
@@ -202,14 +198,6 @@ def last(window: Window, length: int, *, same_shape: bool = False) -> Window:
 
 def _setting_text(value: object) -> str:
     return (" + ".join(map(str, value)) or "all") if isinstance(value, tuple) else str(value)
-
-
-def _replay(checkpoint: Checkpoint) -> Window:
-    if checkpoint.replay is None:
-        raise WorldforkError(
-            "This mechanism reads what a checkpoint was pretrained on, and a checkpoint of this study keeps none."
-        )
-    return checkpoint.replay
 
 
 def _side_by_side(windows: Sequence[Window]) -> Window:

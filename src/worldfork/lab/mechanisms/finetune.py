@@ -5,15 +5,15 @@ cut the window -> where training begins -> what is trained, on what, how -> trai
 
 import dataclasses
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int, UInt32
-from pydantic import Field, ValidationError, model_validator
+from jaxtyping import UInt32
+from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import Agent, Arrays, Fit, Window
-from worldfork.lab.agents.training import Optimiser, Schedule, Trainable, TrainingPlan, black_box, takes_replay
+from worldfork.lab.agents.training import Descent, Trainable, TrainingPlan, black_box, takes_replay
 from worldfork.lab.mechanisms.base import Mechanism, Origin, Update, last, unchanged, updated
 
 BLACK_BOX = (
@@ -31,7 +31,7 @@ class InitialPoint:
     optimiser: Arrays
 
 
-class Composed(Mechanism):
+class Composed(Descent, Mechanism):
     """Gradient steps on the last `window` transitions. A subclass says what else belongs to its `plan`, or where
     its training `start`s; if it has a setting `groups`, these are groups of the agent's parameters.
 
@@ -43,23 +43,6 @@ class Composed(Mechanism):
 
     rate: Annotated[float, Field(gt=0)] = 1.0  # share of the learning rate
     passes: Annotated[float, Field(gt=0)] | None = None  # over the window, in place of a number of steps
-    optimiser: Literal["own", "sgd", "adam", "adamw"] = "own"  # the agent's, or optax's of that name, begun anew
-    learning_rate: Annotated[float, Field(gt=0)] | None = None  # of another optimiser than the agent's own
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of `sgd`
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0  # of `adamw`
-    schedule: Literal["constant", "linear", "cosine"] = "constant"  # of the learning rate over the steps
-    warmup: Annotated[int, Field(ge=0)] = 0  # steps over which the rate rises to its full height
-    final: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of the rate at the last step of a falling schedule
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Composed":
-        try:
-            self._optimiser()
-        except ValidationError as error:  # in the words of the record that knows
-            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
-        if self.final and self.schedule == "constant":
-            raise ValueError("`final` is where a `linear` or `cosine` schedule ends, and this one is constant")
-        return self
 
     def plan(self, agent: Agent, *, origin: Origin, window: Window) -> TrainingPlan:
         """Return what is trained, on what, with what penalty and by what optimiser."""
@@ -68,8 +51,7 @@ class Composed(Mechanism):
             steps=self.steps if self.passes is None else np.array(doses, np.int64),
             scope=self.scope,
             rate=self.rate,
-            optimiser=self._optimiser(),
-            schedule=Schedule(shape=self.schedule, warmup=self.warmup, final=self.final),
+            descent=self,
         )
 
     def start(
@@ -81,7 +63,7 @@ class Composed(Mechanism):
     def needs(self) -> list[str]:
         """List what of the training a black box can not do."""
         found = [f"the optimiser `{self.optimiser}`"] if self.optimiser != "own" else []
-        found += ["a schedule of the learning rate"] if self.schedule != "constant" or self.warmup else []
+        found += ["a schedule of the learning rate"] if self.scheduled else []
         found += ["passes over the window"] if self.passes is not None else []
         return found + (["groups of parameters"] if getattr(self, "groups", ()) else [])
 
@@ -113,31 +95,19 @@ class Composed(Mechanism):
         if self.steps == 0 and self.rests_without_steps:
             return unchanged(agent, parameters, optimiser=optimiser, window=last(window, self.window))
         seen = last(window, self.window, same_shape=self.same_shape)
-        current = InitialPoint(parameters, optimiser)
-        fit, steps = self.train(agent, current, seen, origin=origin, batch_keys=batch_keys)
-        return updated(parameters, fit, seen, steps=steps)
-
-    def train(
-        self,
-        agent: Agent,
-        current: InitialPoint,
-        seen: Window,
-        *,
-        origin: Origin,
-        batch_keys: UInt32[np.ndarray, "P 2"],
-    ) -> tuple[Fit, int | Int[np.ndarray, " P"]]:
-        """Return what training on these transitions comes to, and the gradient steps that it took."""
+        current, trained_on = InitialPoint(parameters, optimiser), self.trained_on(seen)
         begun = self.start(agent, current, origin=origin, batch_keys=batch_keys)
-        plan = self.plan(agent, origin=origin, window=seen)
-        return carry_out(agent, begun, seen, plan=plan, batch_keys=batch_keys), plan.steps
+        plan = self.plan(agent, origin=origin, window=trained_on)
+        fit = carry_out(agent, begun, trained_on, plan=plan, batch_keys=batch_keys)
+        return updated(parameters, self.accept(agent, current, fit, seen=seen), seen, steps=plan.steps)
 
-    def _optimiser(self) -> Optimiser:
-        return Optimiser(
-            name=self.optimiser,
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-        )
+    def trained_on(self, seen: Window) -> Window:
+        """Return the transitions to train on: all that are seen, unless a subclass says otherwise."""
+        return seen
+
+    def accept(self, agent: Agent, current: InitialPoint, fit: Fit, *, seen: Window) -> Fit:
+        """Return what is kept of a training: all of it, unless a subclass says otherwise."""
+        return fit
 
     def dose(self, agent: Agent, transitions: int) -> int:
         if self.passes is None or self.steps == 0 or not isinstance(agent, Trainable):

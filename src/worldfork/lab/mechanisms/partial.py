@@ -9,8 +9,6 @@ fine-tuned models (Wortsman et al., "Robust fine-tuning of zero-shot models", 20
 import dataclasses
 from typing import Annotated
 
-import numpy as np
-from jaxtyping import Int, UInt32
 from pydantic import Field
 
 from worldfork.lab.agents.base import Agent, Fit, Window
@@ -43,16 +41,7 @@ class Interpolate(Composed):
     def needs(self) -> list[str]:
         return [*super().needs(), "a part of an update"]
 
-    def train(
-        self,
-        agent: Agent,
-        current: InitialPoint,
-        seen: Window,
-        *,
-        origin: Origin,
-        batch_keys: UInt32[np.ndarray, "P 2"],
-    ) -> tuple[Fit, int | Int[np.ndarray, " P"]]:
-        fit, steps = super().train(agent, current, seen, origin=origin, batch_keys=batch_keys)
+    def accept(self, agent: Agent, current: InitialPoint, fit: Fit, *, seen: Window) -> Fit:
         assert isinstance(agent, Trainable)
         kept = chosen_prefixes(agent, self.groups or None)
         between = dict(current.parameters)
@@ -60,4 +49,4 @@ class Interpolate(Composed):
             if kept is None or name.startswith(kept):
                 after = fit.parameters[name]
                 between[name] = ((1.0 - self.fraction) * before + self.fraction * after).astype(before.dtype)
-        return dataclasses.replace(fit, parameters=between), steps
+        return dataclasses.replace(fit, parameters=between)

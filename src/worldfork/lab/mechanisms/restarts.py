@@ -49,10 +49,11 @@ class Reset(Composed):
         if self.to == "fresh":
             assert isinstance(agent, Trainable)
             target, optimiser = agent.fresh(current.parameters, fold_in(batch_keys, FRESH_KEY))
-        back = {}
-        for name, array in current.parameters.items():
-            limited = bool(self.groups) or self.to == "fresh"
-            back[name] = target[name] if not limited or _touched(agent, self.scope, self.groups, name) else array
+        everything = not self.groups and self.to == "checkpoint"
+        back = {
+            name: target[name] if everything or _touched(agent, self.scope, self.groups, name) else array
+            for name, array in current.parameters.items()
+        }
         return InitialPoint(back, optimiser)
 
 

@@ -12,7 +12,7 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.episodes import Draws, roll_out
-from worldfork.lab.forks.checkpoints import checkpoint_files, checkpoint_source, named_checkpoints
+from worldfork.lab.forks.checkpoints import checkpoint_files, checkpoint_source
 from worldfork.lab.forks.context import Context, outside_code
 from worldfork.lab.forks.label import read_signals, validation_losses
 from worldfork.lab.mechanisms.base import Origin
@@ -92,8 +92,7 @@ def check(
     seconds: list[cost.Seconds] = []
     deployment_seconds: list[dict[str, float]] = []
     if not missing:
-        models = checkpoint_files(registered, root=root, copies=root)
-        context = Context(registered, named_checkpoints(models))
+        context = Context(registered, checkpoint_files(registered, root=root, copies=root))
         missing = _unusable(context, progress)
     if not missing:
         for arm in registered.arms:

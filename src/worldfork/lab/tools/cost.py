@@ -17,7 +17,6 @@ from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.stream import Recording
 from worldfork.lab.stream import window as window_of
 from worldfork.lab.tools.short_episode import short_episode
 from worldfork.randomness import Event, Purpose, words
@@ -255,8 +254,8 @@ def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
         return 0.0
     agent, points = context.agent(task, arm), arm.stream.decision_points
     checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
-    columns = short_episode(context, arm, task).stream.recording.columns()
-    recording = Recording(**{name: np.concatenate([values] * points) for name, values in columns.items()})
+    columns = short_episode(context, arm, task).stream.recording
+    recording = {name: np.concatenate([values] * points) for name, values in columns.items()}
     trained = min(TRAINED, longest)
     mechanism = context.mechanism(arm)
     fixed = {"passes": None} if "passes" in type(mechanism).model_fields else {}

@@ -17,7 +17,7 @@ from worldfork import registry
 from worldfork.blobs import Blob
 from worldfork.errors import Failed
 from worldfork.executors.base import Executor, opened
-from worldfork.lab.forks.checkpoints import checkpoint_files, named_checkpoints
+from worldfork.lab.forks.checkpoints import checkpoint_files
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.forks.tasks import Setting, context_of_setting, describe, run_streams
@@ -88,9 +88,8 @@ def probe(registration: Registration | Path | str) -> Probe:
     `registration` is a file, the name of one that comes with worldfork, or a record.
     """
     authored, root = open_authored(registration)
-    models = checkpoint_files(authored.registration, root=root, copies=root)
-    in_json = canonical(authored.registration.model_dump(mode="json", by_alias=True))
-    return probe_setting(Setting(in_json, tuple(named_checkpoints(models).items())))
+    files = checkpoint_files(authored.registration, root=root, copies=root)
+    return probe_setting(Setting.of(authored.registration, files))
 
 
 def outside_tasks(registration: Registration) -> list[str]:
@@ -243,8 +242,7 @@ def _content(arm: Arm) -> str:
 
 
 def _with(setting: Setting, registration: Registration) -> Setting:
-    in_json = canonical(registration.model_dump(mode="json", by_alias=True))
-    return Setting(in_json, setting.checkpoints).only(cells(registration))
+    return Setting.of(registration, dict(setting.checkpoints)).only(cells(registration))
 
 
 def _computed(setting: Setting, *, copies: int = 1) -> dict[str, ForkRow]:

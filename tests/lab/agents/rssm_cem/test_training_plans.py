@@ -10,7 +10,7 @@ from test_agent import SETS, agent, keys, optimiser, parameters, window
 
 from worldfork.lab.agents import differentiable
 from worldfork.lab.agents.rssm_cem.agent import GROUPS, SCOPES, SequenceLoss
-from worldfork.lab.agents.training import Adapter, L2Penalty, Optimiser, Rehearsal, Schedule, TrainingPlan
+from worldfork.lab.agents.training import Adapter, Descent, L2Penalty, Rehearsal, TrainingPlan
 from worldfork.randomness import Purpose
 
 
@@ -79,8 +79,8 @@ def test_a_group_is_trained_as_far_as_the_scope_goes(group):
 def test_a_penalty_without_a_gradient_of_the_loss_leads_back_to_its_center():
     """The strength is so large that the loss is nothing beside it, under plain descent."""
     center = {name: x + 0.1 for name, x in parameters().items()}
-    sgd = Optimiser(name="sgd", learning_rate=1e-6)
-    fit = train(TrainingPlan(1, "model", optimiser=sgd, penalty=L2Penalty(center, 1e6)))
+    sgd = Descent(optimiser="sgd", learning_rate=1e-6)
+    fit = train(TrainingPlan(1, "model", descent=sgd, penalty=L2Penalty(center, 1e6)))
     for name in ("model/gru/weight", "model/reward/1/bias"):
         np.testing.assert_allclose(fit.parameters[name], center[name], atol=2e-3)
     np.testing.assert_array_equal(fit.parameters["value/head/0/weight"], parameters()["value/head/0/weight"])
@@ -115,10 +115,9 @@ def test_what_is_rehearsed_is_the_replay():
 
 @pytest.mark.nightly
 def test_sets_take_their_own_number_of_steps_by_another_optimiser():
-    adam = Optimiser(name="adam", learning_rate=1e-3)
-    schedule = Schedule(shape="linear", warmup=1)
-    together = train(TrainingPlan(np.array([2, 5, 5]), "model", optimiser=adam, schedule=schedule))
-    alone = train(TrainingPlan(5, "model", optimiser=adam, schedule=schedule))
+    adam = Descent(optimiser="adam", learning_rate=1e-3, schedule="linear", warmup=1)
+    together = train(TrainingPlan(np.array([2, 5, 5]), "model", descent=adam))
+    alone = train(TrainingPlan(5, "model", descent=adam))
     for name in ("model/gru/weight", "model/decoder/0/weight"):
         ours, theirs = np.asarray(together.parameters[name]), np.asarray(alone.parameters[name])
         np.testing.assert_allclose(ours[1:], theirs[1:], rtol=1e-4, atol=1e-6)
