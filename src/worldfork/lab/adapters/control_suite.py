@@ -22,7 +22,6 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import TRIAL, DriftingFields, model_numbers
 from worldfork.lab.adapters.mujoco_worlds import (
     PROBED,
-    WHOLE_STATE,
     ChangingNumbers,
     ModelPlugin,
     ModelSimulation,
@@ -30,7 +29,7 @@ from worldfork.lab.adapters.mujoco_worlds import (
     quiet,
 )
 from worldfork.lab.environments.restorable import Advanced
-from worldfork.lab.environments.simulators import stop_clock
+from worldfork.lab.environments.simulators import WHOLE_STATE, stop_clock
 from worldfork.lab.environments.suite import DM_CONTROL_VERSION, check_versions
 
 UNTIMED: Final = 1_000  # environment steps of an episode where the task has no time limit, as most tasks' have

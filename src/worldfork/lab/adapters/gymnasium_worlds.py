@@ -18,7 +18,6 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import DriftingFields
 from worldfork.lab.adapters.mujoco_worlds import (
     PROBED,
-    WHOLE_STATE,
     ChangingNumbers,
     ModelPlugin,
     ModelSimulation,
@@ -31,7 +30,7 @@ from worldfork.lab.environments.restorable import (
     generator_numbers,
     restore_generator,
 )
-from worldfork.lab.environments.simulators import stop_clock
+from worldfork.lab.environments.simulators import WHOLE_STATE, stop_clock
 
 # Wrappers without a state, and the one whose state is a count that rows keep. Any other is refused by name.
 STATELESS: Final = (
