@@ -125,19 +125,14 @@ def check_agent(
 
 
 def _composes(bench: "_Bench") -> bool:
-    """Return True for an agent that offers more than `fit`; one that can not be built is another rule's matter."""
-    try:
-        return not black_box(bench.agent)
-    except Exception:
-        return False
+    """Return True for an agent that offers more than `fit`."""
+    return not black_box(bench.agent)
 
 
 def _begins_again(bench: "_Bench") -> bool | str:
-    try:
-        able = getattr(bench.agent, "begin_again", None) is not None
-    except Exception:  # another rule's matter
+    if getattr(bench.agent, "begin_again", None) is not None:
         return True
-    return able or (can_end(bench.world) and 'it has no `begin_again`: register after_end = "wait"')
+    return can_end(bench.world) and 'it has no `begin_again`: register after_end = "wait"'
 
 
 class _Bench:
@@ -274,14 +269,13 @@ class _Bench:
 
     @rule("Training changes nothing that it is given", foundation=True)
     def leaves_its_arguments(self) -> None:
-        parameters, optimiser = frozen(self.stacked()), frozen(self.stacked("optimiser"))
-        window, batch_keys = frozen(self.window), frozen(keys(Purpose.UPDATE_BATCH, SETS))
-        arguments = {"parameters": parameters, "optimiser": optimiser, "window": vars(window)}
-        before = _copies(arguments)
+        before = self.stacked(), self.stacked("optimiser"), self.window, keys(Purpose.UPDATE_BATCH, SETS)
+        parameters, optimiser, window, batch_keys = (frozen(given) for given in before)
         with no_writes("`fit` writes into what it is given.", COPY):
             fit = self.fit(parameters, optimiser, window, batch_keys)
             self.agent.loss(parameters, window)
-        demand_same(before, _copies(arguments), "`fit` changed what it was given", COPY)
+        after = (parameters, optimiser, window, batch_keys)
+        demand_same(before, after, "`fit` changed what it was given", COPY)
         for part, group in (("parameters", parameters), ("optimiser", optimiser)):
             demand_kinds(group, getattr(fit, part), f"`fit` returned other {part}")
         for name in ("loss_before", "loss_after", "grad_norm"):
@@ -464,7 +458,3 @@ class _Bench:
             raise WorldforkError("An agent that is built already is examined with `checkpoints=[Checkpoint(...)]`.")
         files = [item for item in self.given if not isinstance(item, Checkpoint)]
         return checkpoints_of(self.plugin, self.agent, self.world, files)
-
-
-def _copies(groups: Mapping[str, Arrays]) -> dict[str, dict[str, np.ndarray]]:
-    return {part: {name: np.array(array) for name, array in group.items()} for part, group in groups.items()}

@@ -26,8 +26,7 @@ from worldfork.testing.contract import Report, place
 from worldfork.testing.environments import check_environment
 from worldfork.testing.executors import check_executor
 from worldfork.testing.mechanisms import check_mechanism
-from worldfork.testing.plain_worlds import world_around
-from worldfork.testing.save_and_restore import LONG, check_simulator
+from worldfork.testing.save_and_restore import LONG, check_simulator, world_around
 from worldfork.testing.signals import check_signal
 from worldfork.testing.triggers import check_trigger
 from worldfork.triggers import Trigger

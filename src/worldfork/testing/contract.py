@@ -114,12 +114,19 @@ def examine(subject: str, bench: Any) -> Report:
     problems: list[Problem] = []
     kept, not_examined = [], []
     cause: Exception | None = None
+    not_reached: list[str] = []
     rules: list[_Rule] = [method.rule for method in vars(type(bench)).values() if hasattr(method, "rule")]
-    while rules:
-        asked = rules.pop(0)
-        applies = asked.applies(bench)
+    ended = False
+    for asked in rules:
+        try:
+            applies = asked.applies(bench)
+        except Exception:  # a subject that can not even be built is another rule's matter
+            applies = True
         if applies is not True:
             not_examined += [f"{asked.promise} ({applies})"] if applies else []
+            continue
+        if ended:
+            not_reached.append(asked.promise)
             continue
         try:
             asked.examine(bench)
@@ -133,13 +140,7 @@ def examine(subject: str, bench: Any) -> Report:
             seen = f"it raised {type(error).__name__}: {error}".rstrip(".") + "."
             problems.append(Problem(asked.promise, seen, place(error)))
             cause = cause or error
-        if asked.foundation:
-            break
-    not_reached = []
-    for asked in rules:
-        applies = asked.applies(bench)
-        not_reached += [asked.promise] if applies is True else []
-        not_examined += [f"{asked.promise} ({applies})"] if isinstance(applies, str) else []
+        ended = asked.foundation
     report = Report(
         subject,
         tuple(kept),

@@ -70,18 +70,12 @@ def check_mechanism(
         'No steps is the identity'
     """
     record = resolved("mechanisms", mechanism, Mechanism, settings)
-    name = mechanism if isinstance(mechanism, str) else name_of(record)
-    return examine(f"The mechanism `{name}`", _Bench(record, *_deployment(agent, environment, checkpoint)))
-
-
-def _deployment(
-    agent: Agent | None, environment: Environment | None, checkpoint: Checkpoint | None
-) -> tuple[Agent, Environment, list[Checkpoint]]:
+    name = f"The mechanism `{name_of(mechanism)}`"
     if agent is not None and environment is not None and checkpoint is not None:
-        return agent, environment, [checkpoint] * SETS
+        return examine(name, _Bench(record, agent, environment, [checkpoint] * SETS))
     world, plugin = World(scale=2.0), ExampleAgent()
     example = plugin.build(world, precision="float64")
-    return example, world, checkpoints_of(plugin, example, world, ())
+    return examine(name, _Bench(record, example, world, checkpoints_of(plugin, example, world, ())))
 
 
 class _Bench:

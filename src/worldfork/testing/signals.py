@@ -47,7 +47,7 @@ def check_signal(
     """
     record = resolved("signals", signal, Signal, settings)
     bench = _Bench(record, tuple(dict.fromkeys((*ALWAYS, "kl", *logged))))
-    return examine(f"The signal `{signal if isinstance(signal, str) else name_of(record)}`", bench)
+    return examine(f"The signal `{name_of(signal)}`", bench)
 
 
 class _Bench:

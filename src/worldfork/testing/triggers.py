@@ -56,8 +56,7 @@ def check_trigger(
     """
     record = resolved("triggers", trigger, Trigger, settings)
     columns = tuple(dict.fromkeys(("error", "kl", "reward", *record.needs, *logged)))
-    name = trigger if isinstance(trigger, str) else name_of(record)
-    return examine(f"The trigger `{name}`", _Bench(record, columns))
+    return examine(f"The trigger `{name_of(trigger)}`", _Bench(record, columns))
 
 
 class _Bench:
