@@ -3,6 +3,7 @@
 Axes: P parameter sets, E episodes, T control steps or transitions.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window, taken_by
-from worldfork.lab.agents.stateful import StatefulPlugin, copied, seeded, transitions_of
+from worldfork.lab.agents.stateful import StatefulPlugin, Transitions, copied, seeded, transitions_of
 from worldfork.lab.agents.stateful_checkpoints import parted
 from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event, Purpose, fold_in, words
@@ -101,14 +102,28 @@ def checkpoints_of(
 
 def _untrained(plugin: StatefulPlugin, environment: Environment, index: int) -> Checkpoint:
     """Return a stateful agent as it is made, after a step of its own training on random transitions."""
-    with seeded(np.array([index, 1], np.uint32)) as number:
+    key = np.array([index, 1], np.uint32)
+    with seeded(key):
         agent = plugin.make(environment)
-        if hasattr(agent, "seed"):
-            agent.seed(number)
-        scope = {"scope": agent.scopes[0]} if hasattr(agent, "scopes") else {}
-        agent.learn(transitions_of(random_window(environment, rows=64, sizes=(64,)), 0), steps=1, rate=1.0, **scope)
+    teach(agent, transitions_of(random_window(environment, rows=64, sizes=(64,)), 0), key, steps=1)
     parameters, optimiser = parted(copied(agent.get_state()))
     return Checkpoint(parameters, optimiser, 0.0, arrays.digest({**parameters, **optimiser}))
+
+
+@contextlib.contextmanager
+def seeded_agent(agent: Any, key: np.ndarray) -> Iterator[None]:
+    """Seed shared generators, and the agent if it has some of its own, for the time of one call."""
+    with seeded(key) as number:
+        if hasattr(agent, "seed"):
+            agent.seed(number)
+        yield
+
+
+def teach(agent: Any, window: Transitions, key: np.ndarray, *, steps: int, **replayed: Any) -> None:
+    """Have a stateful agent learn in its first scope."""
+    scope = {"scope": agent.scopes[0]} if hasattr(agent, "scopes") else {}
+    with seeded_agent(agent, key):
+        agent.learn(window, steps=steps, rate=1.0, **scope, **replayed)
 
 
 def sizes_of(environment: Environment) -> str:

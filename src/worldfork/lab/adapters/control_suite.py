@@ -21,11 +21,9 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import TRIAL, DriftingFields, model_numbers
 from worldfork.lab.adapters.mujoco_worlds import (
-    PROBED,
     ChangingNumbers,
     ModelPlugin,
     ModelSimulation,
-    plain_attributes,
     quiet,
 )
 from worldfork.lab.environments.restorable import Advanced
@@ -175,17 +173,12 @@ class ControlSuiteSimulation(ModelSimulation):
         self._fields = DriftingFields(self._model, {})
         loaded = _fields(self._model)
         kept, written, generator = [], [loaded], np.random.default_rng(0)
-        reach = min(self.action_bound, 1.0)
         for seed, factor in ((0, 1.0), (1, 1.0), (2, TRIAL)):
             if seed == 1:  # nominal is what the task makes of it: finger-spin sets a damping of its own
                 self._fields = DriftingFields(self._model, shares)
             self._fields.set_factor(factor)
             before, drifting = _fields(self._model), self._fields.values()
-            self.begin(seed)
-            kept.append(plain_attributes(self._task))
-            for _ in range(PROBED):
-                self.advance(generator.uniform(-reach, reach, self.action_size))
-            kept.append(plain_attributes(self._task))
+            kept += self._tried(seed, generator, self._task)
             if self._fields.values() != drifting:
                 raise WorldforkError(
                     f"`{self._plugin.task}` itself sets some of {', '.join(shares)} when an episode begins: name "

@@ -17,11 +17,9 @@ from pydantic import model_validator
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import DriftingFields
 from worldfork.lab.adapters.mujoco_worlds import (
-    PROBED,
     ChangingNumbers,
     ModelPlugin,
     ModelSimulation,
-    plain_attributes,
     quiet,
 )
 from worldfork.lab.environments.restorable import (
@@ -92,10 +90,7 @@ class GymnasiumSimulation(ModelSimulation):
     the generator; numbers that the environment keeps; MuJoCo's state as the episode began, or before that step.
     """
 
-    def __init__(
-        self, plugin: GymnasiumPlugin, shares: Mapping[str, float], changing: ChangingNumbers | None = None
-    ) -> None:
-        """Make the environment; `changing` is given if this is not the first of its kind."""
+    def __init__(self, plugin: GymnasiumPlugin, shares: Mapping[str, float]) -> None:
         stop_clock()
         self._plugin, self._shares, self.name = plugin, shares, plugin.id
         self.simulator = f"gymnasium {_gymnasium().__version__}, mujoco {mujoco.__version__}"
@@ -112,11 +107,13 @@ class GymnasiumSimulation(ModelSimulation):
         self._use_model(self._inner.model, self._inner.data)
         self._fields = DriftingFields(self._model, shares)
         self._inner.do_simulation = self._simulate  # Gymnasium's, in two parts
-        self._changing = self._find_changing() if changing is None else changing
+        random = np.random.default_rng(0)
+        snapshots = [look for seed in (0, 1) for look in self._tried(seed, random, self._inner, ignored=KNOWN)]
+        self._changing = ChangingNumbers(snapshots, owner=type(self._inner).__name__)
         self.begin(0)  # Gymnasium refuses to step what was never reset
 
     def another(self) -> "GymnasiumSimulation":
-        return GymnasiumSimulation(self._plugin, self._shares, self._changing)
+        return GymnasiumSimulation(self._plugin, self._shares)
 
     def begin(self, seed: int) -> Float64[np.ndarray, " O"]:
         observation, _ = self._env.reset(seed=seed)
@@ -177,17 +174,6 @@ class GymnasiumSimulation(ModelSimulation):
         """Keep the state that a row holds, and the factor of the physics that it is stepped in."""
         self._factor = self._fields.factor
         mujoco.mj_getState(self._model, self._data, self._physics, WHOLE_STATE)
-
-    def _find_changing(self) -> ChangingNumbers:
-        snapshots = []
-        generator = np.random.default_rng(0)
-        for seed in (0, 1):
-            self.begin(seed)
-            snapshots.append(plain_attributes(self._inner, ignored=KNOWN))
-            for _ in range(PROBED):
-                self.advance(generator.uniform(-self.action_bound, self.action_bound, self.action_size))
-            snapshots.append(plain_attributes(self._inner, ignored=KNOWN))
-        return ChangingNumbers(snapshots, owner=type(self._inner).__name__)
 
 
 def _gymnasium() -> Any:

@@ -65,6 +65,16 @@ class ModelSimulation(Simulation):
         centre, reach = self._mapped
         return centre + reach * action
 
+    def _tried(
+        self, seed: int, random: np.random.Generator, thing: Any, *, ignored: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Return the plain attributes of a thing as an episode begins, and after some random steps."""
+        self.begin(seed)
+        begun, reach = plain_attributes(thing, ignored=ignored), min(self.action_bound, 1.0)
+        for _ in range(PROBED):
+            self.advance(random.uniform(-reach, reach, self.action_size))
+        return [begun, plain_attributes(thing, ignored=ignored)]
+
 
 class ModelPlugin(EnvironmentPlugin):
     """Settings of a MuJoCo world of another library.

@@ -64,32 +64,25 @@ def count(context: Context) -> list[Count]:
     """Return the work of every arm and task, shared streams and HOLD branches counted once."""
     registration = context.registration
     batches = stream_batches(registration)
-    streams = [(batch[0].arm, batch[0].task) for batch in batches]
-    cells_of = [(cell.arm, cell.task) for batch in batches for cell in batch]
-    blocks = {
-        shared: [
-            (block[0][0].arm, block[0][0].task, [k for _, k in block])
-            for block in fork_blocks(registration, shared=shared)
-        ]
-        for shared in (False, True)
-    }
+    blocks = {shared: fork_blocks(registration, shared=shared) for shared in (False, True)}
     counts = []
     for arm in registration.arms:
         for task in arm.tasks:
             steps = context.environment(task).episode_steps
+            streams = [batch for batch in batches if (batch[0].arm, batch[0].task) == (arm.name, task)]
             unshared, shared = (
-                [points for name, of, points in blocks[kind] if (name, of) == (arm.name, task)]
+                [block for block in blocks[kind] if (block[0][0].arm, block[0][0].task) == (arm.name, task)]
                 for kind in (False, True)
             )
-            updates = [k for points in (*unshared, *shared) for k in points]
+            updates = [k for block in (*unshared, *shared) for _, k in block]
             episodes = (len(updates) + sum(map(len, unshared))) * arm.evaluation.episodes
             counts.append(
                 Count(
                     arm=arm.name,
                     task=task,
-                    streams=streams.count((arm.name, task)),
+                    streams=len(streams),
                     blocks=len(unshared) + len(shared),
-                    stream_steps=steps * arm.stream.decision_points * cells_of.count((arm.name, task)),
+                    stream_steps=steps * arm.stream.decision_points * sum(map(len, streams)),
                     batch_steps=steps,
                     updates=len(updates),
                     gradient_steps=sum(_dose(context, arm, task, k) for k in updates),
