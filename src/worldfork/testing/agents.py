@@ -38,11 +38,11 @@ from worldfork.testing.contract import (
     demand_pure,
     demand_refusal,
     demand_same,
+    demand_unwritten,
     examine,
     has_shape,
     name_of,
     no_global_draws,
-    no_writes,
     place,
     resolved,
     rule,
@@ -54,7 +54,6 @@ from worldfork.testing.samples import (
     Step,
     checkpoints_of,
     episodes,
-    frozen,
     half_steps,
     keys,
     pick_steps,
@@ -269,13 +268,11 @@ class _Bench:
 
     @rule("Training changes nothing that it is given", foundation=True)
     def leaves_its_arguments(self) -> None:
-        before = self.stacked(), self.stacked("optimiser"), self.window, keys(Purpose.UPDATE_BATCH, SETS)
-        parameters, optimiser, window, batch_keys = (frozen(given) for given in before)
-        with no_writes("`fit` writes into what it is given.", COPY):
-            fit = self.fit(parameters, optimiser, window, batch_keys)
-            self.agent.loss(parameters, window)
-        after = (parameters, optimiser, window, batch_keys)
-        demand_same(before, after, "`fit` changed what it was given", COPY)
+        parameters, optimiser, said = self.stacked(), self.stacked("optimiser"), {"thing": "what it is given"}
+        batch_keys = keys(Purpose.UPDATE_BATCH, SETS)
+        given = (parameters, optimiser, self.window, batch_keys)
+        fit = demand_unwritten(self.fit, *given, subject="`fit`", remedy=COPY, **said)
+        demand_unwritten(self.agent.loss, parameters, self.window, subject="`loss`", remedy=COPY, **said)
         for part, group in (("parameters", parameters), ("optimiser", optimiser)):
             demand_kinds(group, getattr(fit, part), f"`fit` returned other {part}")
         for name in ("loss_before", "loss_after", "grad_norm"):

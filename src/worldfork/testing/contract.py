@@ -227,14 +227,30 @@ def has_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
     demand(array.shape == shape, seen, f"It is {shape}: sets, episodes, and the rest.")
 
 
-@contextlib.contextmanager
-def no_writes(seen: str, remedy: str) -> Iterator[None]:
-    """Break the rule where something in here writes into an array that is read-only."""
+def demand_unwritten(call: Callable[..., Any], *given: Any, subject: str, thing: str, remedy: str) -> Any:
+    """Break the rule where a call writes into what it is given; return what it returned."""
+    read_only = [_read_only(argument) for argument in given]
     try:
-        yield
+        result = call(*read_only)
     except ValueError as error:
-        demand("read-only" not in str(error), seen, remedy)
+        demand("read-only" not in str(error), f"{subject} writes into {thing}.", remedy)
         raise
+    demand_same(list(given), read_only, f"{subject} changed {thing}", remedy)
+    return result
+
+
+def _read_only(values: Any) -> Any:
+    """Return arrays, and whatever holds them, as copies; those of NumPy can not be written to."""
+    if isinstance(values, np.ndarray):
+        values = values.copy()
+        values.flags.writeable = False
+    elif isinstance(values, Mapping):
+        return {name: _read_only(value) for name, value in values.items()}
+    elif isinstance(values, list | tuple):
+        return type(values)(map(_read_only, values))
+    elif dataclasses.is_dataclass(values) and not isinstance(values, type):
+        return dataclasses.replace(values, **_read_only(vars(values)))
+    return values
 
 
 @contextlib.contextmanager

@@ -19,9 +19,9 @@ from worldfork.testing.contract import (
     demand_kinds,
     demand_pure,
     demand_same,
+    demand_unwritten,
     examine,
     name_of,
-    no_writes,
     resolved,
     rule,
 )
@@ -29,7 +29,6 @@ from worldfork.testing.samples import (
     SETS,
     checkpoints_of,
     ending,
-    frozen,
     keys,
     random_window,
     spoil,
@@ -95,15 +94,15 @@ class _Bench:
 
     @rule("An update changes nothing that it is given", foundation=True)
     def leaves_its_arguments(self) -> None:
-        parameters, optimiser, window = frozen(self.parameters), frozen(self.optimiser), frozen(self.window)
-        origin = dataclasses.replace(
-            self.origin, parameters=frozen(self.origin.parameters), optimiser=frozen(self.origin.optimiser)
+        demand_unwritten(
+            lambda window, parameters, optimiser, origin: self.update(
+                window, parameters=parameters, optimiser=optimiser, origin=origin
+            ),
+            *(self.window, self.parameters, self.optimiser, self.origin),
+            subject="`update`",
+            thing="what it is given",
+            remedy=COPY,
         )
-        with no_writes("`update` writes into what it is given.", COPY):
-            self.update(window, parameters=parameters, optimiser=optimiser, origin=origin)
-        before = (self.parameters, self.optimiser, self.window, self.origin.parameters)
-        after = (parameters, optimiser, window, origin.parameters)
-        demand_same(before, after, "`update` changed what it was given", COPY)
 
     @rule("An update says what it did", foundation=True)
     def says_what_it_did(self) -> None:

@@ -227,15 +227,3 @@ def pick_steps(step: Step, sets: Sequence[int], rows: Sequence[int] | slice = sl
     chosen = np.array(sets)
     signals = {name: values[chosen][:, rows] for name, values in step.signals.items()}
     return Step(step.action[chosen][:, rows], step.replaced[chosen][:, rows], signals)
-
-
-def frozen(values: Any) -> Any:
-    """Return the arrays, those of NumPy as copies that can not be written to."""
-    if isinstance(values, Mapping):
-        return {name: frozen(array) for name, array in values.items()}
-    if isinstance(values, Window):
-        return Window(**frozen({**values.columns, "size": values.size}))
-    if isinstance(values, np.ndarray):
-        values = values.copy()
-        values.flags.writeable = False
-    return values
