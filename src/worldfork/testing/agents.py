@@ -53,7 +53,6 @@ from worldfork.testing.samples import (
     Stage,
     Step,
     checkpoints_of,
-    episodes,
     half_steps,
     keys,
     pick_steps,
@@ -414,7 +413,7 @@ class _Bench:
         return Stage(self.stacked(), seeds, keys(Purpose.PLANNING, SETS, EPISODES))
 
     def play(self, stage: Stage) -> list[Step]:
-        return list(episodes(self.agent, self.world, stage))
+        return [step for step in half_steps(self.agent, self.world, stage) if step is not None]
 
     def fit(
         self,

@@ -51,19 +51,15 @@ class Stage:
         )
 
 
-def episodes(agent: Agent, environment: Environment, stage: Stage, *, steps: int = STEPS) -> Iterator[Step]:
-    """Play the stage's episodes, one control step at a time, as a study does."""
-    return (step for step in half_steps(agent, environment, stage, steps=steps) if step is not None)
+def half_steps(agent: Agent, environment: Environment, stage: Stage) -> Iterator[Step | None]:
+    """Play the stage's episodes, one control step at a time, as a study does.
 
-
-def half_steps(
-    agent: Agent, environment: Environment, stage: Stage, *, steps: int = STEPS
-) -> Iterator[Step | None]:
-    """Play them with a pause (None) between `act` and `observe`, in which something else may happen."""
+    Between `act` and `observe` there is a pause (None), in which something else may happen.
+    """
     shape = stage.seeds.shape
     state = environment.reset(stage.seeds.reshape(-1))
     belief = agent.begin(stage.parameters, state.observation.reshape(*shape, -1))
-    for step in range(steps):
+    for step in range(STEPS):
         decision = agent.act(stage.parameters, belief, fold_in(stage.plan_keys, step))
         action, replaced = np.array(decision.action), np.array(decision.replaced)
         bound = environment.action_bound
@@ -165,8 +161,9 @@ def random_window(environment: Environment, *, rows: int, sizes: Sequence[int]) 
     return Window(**{name: stream(values) for name, values in along.items()}, first=first, size=size)
 
 
-def ending(window: Window, *, every: int = 7) -> Window:
+def ending(window: Window) -> Window:
     """Return the window as of episodes that fall every few steps and begin anew."""
+    every = 7
     place = np.arange(window.reward.shape[1])
     fell = np.broadcast_to(place % every == every - 1, window.reward.shape)
     return dataclasses.replace(

@@ -10,7 +10,6 @@ import importlib.util
 import math
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -134,11 +133,9 @@ def suite_folder() -> Path:
 Randomness = np.random.RandomState  # the generator dm_control draws initial states from
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
 
-CACHED_RESETS: Final = 32_768
-
 
 class SuiteEnvironment(abc.ABC):
-    """A task of the suite. Calls are pure: simulators and initial states are kept only to save time."""
+    """A task of the suite. Calls are pure: simulators are kept only to save time."""
 
     name: ClassVar[str]
     xml: ClassVar[str]
@@ -159,7 +156,6 @@ class SuiteEnvironment(abc.ABC):
         self._simulators = Simulators(
             self.model, derived=self.derived, substeps=self.substeps, parameter=self.parameter, threads=threads
         )
-        self._known: OrderedDict[tuple[int, float], tuple[np.ndarray, np.ndarray, bool]] = OrderedDict()
         # One caller at a time: the simulators are a scratchpad.
         self._lock = threading.Lock()
         self.observation_size = next(self._begin([(0, 1.0)]))[1].size
@@ -184,14 +180,10 @@ class SuiteEnvironment(abc.ABC):
         numbers = check.seeds(seeds)
         factors = factor(check.level(level, len(numbers)), self.scale)
         keys = list(zip(numbers.tolist(), factors.tolist(), strict=True))
+        different = list(dict.fromkeys(keys))  # UPDATE and HOLD begin alike
         with self._lock:
-            missing = [key for key in dict.fromkeys(keys) if key not in self._known]
-            self._known.update(zip(missing, self._begin(missing), strict=True))
-            for key in keys:
-                self._known.move_to_end(key)
-            physics, observation, unstable = ([self._known[key][part] for key in keys] for part in range(3))
-            while len(self._known) > CACHED_RESETS:
-                self._known.popitem(last=False)
+            begun = dict(zip(different, self._begin(different), strict=True))
+        physics, observation, unstable = ([begun[key][part] for key in keys] for part in range(3))
         return State(
             np.array(physics).reshape(len(keys), self._simulators.state_size),
             np.array(observation).reshape(len(keys), self.observation_size),
