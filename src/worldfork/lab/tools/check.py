@@ -48,9 +48,7 @@ class Check:
     deployments: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
     deployment_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
     ends: tuple[str, ...] = ()  # of worlds whose episodes can end early: how often they do
-    probed: tuple[
-        str, ...
-    ] = ()  # tasks that a new run tries first, since not all of their code comes with worldfork
+    probed: tuple[str, ...] = ()  # tasks that a new run tries first: not all of their code comes with worldfork
     trial: Probe | None = None  # what a small block that was computed several times showed
 
     @property

@@ -110,9 +110,7 @@ class DeploymentCount:
     most_updates: int  # if every policy but never fired at every decision point
     most_gradient_steps: int
     tried_sets: int = 0  # of a full batch: those whose policy tries its updates, which have an incumbent
-    most_trial_episodes: int = (
-        0  # if an update was on trial in every episode after the first; incumbents play them too
-    )
+    most_trial_episodes: int = 0  # one in every episode after the first; incumbents play them too
 
 
 def count_deployments(context: Context) -> list[DeploymentCount]:
@@ -187,9 +185,8 @@ def measure(context: Context, counted: Count) -> Seconds:
     quick = is_quick(context, counted)
     timed, points = 1 if quick else forks, arm.stream.decision_points
     # One parameter set of `points` episodes stands for a stream, and two of them for a fork.
-    seconds_per_step = _quick_step if quick else _step
-    stream_step = seconds_per_step(context, None, task, 1 if quick else streams, points)
-    step = seconds_per_step(context, arm, task, 2 * timed, arm.evaluation.episodes)
+    stream_step = _step(context, None, task, 1 if quick else streams, points)
+    step = _step(context, arm, task, 2 * timed, arm.evaluation.episodes)
     return Seconds(
         arm.name,
         task,
@@ -207,13 +204,9 @@ def is_quick(context: Context, counted: Count) -> bool:
 
 
 def _step(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
-    """Seconds for a control step."""
-    return _roll(context, arm, task, sets, episodes, steps=STEPS) / STEPS
-
-
-def _quick_step(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
     """Seconds for a control step, from two roll-outs: to begin an episode may take as long as many steps."""
-    steps = min(QUICK_STEPS, context.environment(task).episode_steps)
+    set_by_set = getattr(context.agent(task, arm), "set_by_set", False)
+    steps = min(QUICK_STEPS if set_by_set else STEPS, context.environment(task).episode_steps)
     begun, longer = (_roll(context, arm, task, sets, episodes, steps=count) for count in (1, steps))
     return max(longer - begun, 0.0) / (steps - 1) if steps > 1 else begun
 
