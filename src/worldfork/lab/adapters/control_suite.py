@@ -75,7 +75,8 @@ class ControlSuiteSimulation(ModelSimulation):
         stop_clock()
         control = control_suite().control
         self._error = control.PhysicsError
-        self._plugin, self.name, random = plugin, plugin.task, np.random.RandomState(0)
+        self._plugin, self.name, self.parameter = plugin, plugin.task, ", ".join(shares)
+        random = np.random.RandomState(0)
         env = plugin.make(random)
         self.limit = math.ceil(env._step_limit) if math.isfinite(env._step_limit) else UNTIMED
         self.can_end = type(env.task).get_termination is not control.Task.get_termination

@@ -92,7 +92,7 @@ class GymnasiumSimulation(ModelSimulation):
 
     def __init__(self, plugin: GymnasiumPlugin, shares: Mapping[str, float]) -> None:
         stop_clock()
-        self._plugin, self._shares, self.name = plugin, shares, plugin.id
+        self._plugin, self._shares, self.name, self.parameter = plugin, shares, plugin.id, ", ".join(shares)
         self.simulator = f"gymnasium {_gymnasium().__version__}, mujoco {mujoco.__version__}"
         self._env = plugin.make()
         self._inner: Any = self._env.unwrapped

@@ -34,10 +34,7 @@ class ModelSimulation(Simulation):
     Actions lie in an interval around zero if the library's do, else in [-1, 1], mapped to what the library's are.
     """
 
-    name: str  # the library's
-    simulator: str  # the versions of what steps it
-    limit: int | None  # environment steps, where there is one
-    can_end: bool  # an episode may end before
+    limit: int | None  # environment steps of the library's episodes, where there is one
     _fields: DriftingFields
 
     def set_factor(self, factor: float) -> None:
@@ -121,14 +118,10 @@ class ModelPlugin(EnvironmentPlugin):
         return OneAtATime(
             lambda: self.simulation(shares),
             first=first,
-            name=first.name,
-            simulator=first.simulator,
-            parameter=", ".join(shares),
             episode_steps=steps,
             action_repeat=self.action_repeat,
             scale=scale,
             threads=threads,
-            can_end=first.can_end,
         )
 
 

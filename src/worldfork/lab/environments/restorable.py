@@ -44,6 +44,10 @@ class Advanced(NamedTuple):
 class Simulation(abc.ABC):
     """A world that is held inside. `factor` multiplies what drifts; 1 is the nominal world."""
 
+    name: str
+    simulator: str  # with its version: part of a ledger's identity
+    parameter: str  # what drifts
+    can_end: bool  # False promises that no episode ends before its last control step
     observation_size: int
     action_size: int
     action_bound: float  # actions lie in [-action_bound, action_bound]
@@ -90,22 +94,17 @@ class OneAtATime:
         self,
         make: Callable[[], Simulation],
         *,
-        name: str,
-        simulator: str,
-        parameter: str,
+        first: Simulation,
         episode_steps: int,
         action_repeat: int,
         scale: float,
         threads: int,
-        can_end: bool = True,
-        first: Simulation | None = None,
     ) -> None:
-        """`can_end` = False promises that no episode ends before `episode_steps`. `first` is one made already."""
-        self.name, self.simulator, self.parameter = name, simulator, parameter
+        """`first` is a simulation that was made already."""
+        self.name, self.simulator, self.parameter = first.name, first.simulator, first.parameter
         self.episode_steps, self.action_repeat = episode_steps, action_repeat
-        self.scale, self.can_end = check.scale(scale), can_end
+        self.scale, self.can_end = check.scale(scale), first.can_end
         self._make = make
-        first = first or make()
         self.observation_size, self.action_size = first.observation_size, first.action_size
         self.action_bound = first.action_bound
         first.begin(0)
@@ -244,14 +243,11 @@ class RestorablePlugin(EnvironmentPlugin):
     def build(self, *, scale: float, threads: int) -> OneAtATime:
         return OneAtATime(
             lambda: PairedSimulation(self),
-            name=type(self).__name__,
-            simulator=self.simulator,
-            parameter=self.parameter,
+            first=PairedSimulation(self),
             episode_steps=self.episode_steps,
             action_repeat=self.action_repeat,
             scale=scale,
             threads=threads,
-            can_end=self.can_end,
         )
 
 
@@ -259,7 +255,8 @@ class PairedSimulation(Simulation):
     """A simulator and the functions of a plug-in that save and restore it."""
 
     def __init__(self, plugin: RestorablePlugin) -> None:
-        self._plugin, self._env = plugin, plugin.make()
+        self.name, self.simulator, self.parameter = type(plugin).__name__, plugin.simulator, plugin.parameter
+        self._plugin, self._env, self.can_end = plugin, plugin.make(), plugin.can_end
         self.action_size, self.action_bound = plugin.actions(self._env)
         self.observation_size = len(self.begin(0))
 
