@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import traceback
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -83,14 +83,13 @@ def check(
             context.accepted(arm, task)  # what would fail in every block is refused here
     assert context.signals is not None
     _policies_accepted(registered)
-    missing = _missing(registered, root)
+    models, missing = _models(registered, root)
     work, deployments = cost.count(context), cost.count_deployments(context)
     stepped: list[str] = []
     ends: list[str] = []
     seconds: list[cost.Seconds] = []
     deployment_seconds: list[dict[str, float]] = []
     if not missing:
-        models = checkpoint_files(registered, root=root, copies=root)
         context = Context(registered, named_checkpoints(models))
         missing = _unusable(context, progress)
     if not missing:
@@ -136,18 +135,17 @@ def _policies_accepted(registered: Registration) -> None:
             raise WorldforkError(f"[deployment.policies.{name}]: {error}") from error
 
 
-def _missing(registered: Registration, root: Path) -> list[str]:
-    """Checkpoints that are registered and not there."""
+def _models(registered: Registration, root: Path) -> tuple[Any, list[str]]:
+    """Return the files of the checkpoints, or a sentence about those that are registered and not there."""
     try:
-        checkpoint_files(registered, root=root, copies=root)
+        return checkpoint_files(registered, root=root, copies=root), []
     except WorldforkError as error:
         places = {(cell.task, cell.checkpoint) for cell in cells(registered)}
         sources = [checkpoint_source(registered, *place, root=root) for place in sorted(places)]
         absent = [source for source in sources if source is not None and not source.exists()]
         named = ", ".join(source.name for source in absent[:SHOWN]) + (", ..." if len(absent) > SHOWN else "")
         among = f"{len(absent)} of {len(sources)} checkpoints are not there ({named}). " if absent else ""
-        return [f"{among}{error}"]
-    return []
+        return None, [f"{among}{error}"]
 
 
 def _unusable(context: Context, progress: Progress) -> list[str]:
