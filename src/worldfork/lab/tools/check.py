@@ -15,16 +15,14 @@ from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.checkpoints import checkpoint_files, checkpoint_source, named_checkpoints
 from worldfork.lab.forks.context import Context, outside_code
 from worldfork.lab.forks.label import read_signals, validation_losses
-from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.stream import window
 from worldfork.lab.tools import cost
 from worldfork.lab.tools.probe import Probe, outside_tasks, place_of
 from worldfork.lab.tools.probe import probe as probe_registration
-from worldfork.lab.tools.short_episode import short_episode
+from worldfork.lab.tools.short_episode import prepared_update, short_episode
 from worldfork.ledger.closed_loop import policy_of
 from worldfork.ledger.consistency import counted_twice
 from worldfork.progress import Progress, silent
-from worldfork.randomness import Event, Purpose, words
+from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Registration, cells, open_authored
 from worldfork.registration.advice import idle_settings
 
@@ -197,16 +195,7 @@ def _take_step(context: Context, arm: Arm, task: str) -> None:
     fork = short_episode(context, arm, task)
     loss = float(validation_losses(context, [fork])[0])
     read_signals(context, fork, level=0.0, validation_loss=loss)
-    mechanism = context.mechanism(arm).model_copy(update={"steps": min(1, arm.mechanism.steps)})
-    origin = Origin.of([context.checkpoint(task, fork.cell.checkpoint)], replay=mechanism.reads_replay)
-    mechanism.update(
-        context.agent(task, arm),
-        origin.parameters,
-        optimiser=origin.optimiser,
-        origin=origin,
-        window=window([fork.stream.recording], [fork.k]),
-        batch_keys=words(Event(purpose=Purpose.UPDATE_BATCH, task=task, direction="check"))[None],
-    )
+    prepared_update(context, arm, task, fork.stream.recording, fork.k, steps=min(1, arm.mechanism.steps))()
 
 
 SOME: Final = 4  # episodes that are looked at, of each checkpoint and level

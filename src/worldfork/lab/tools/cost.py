@@ -16,11 +16,9 @@ from worldfork.lab.closed_loop.batches import deployment_batches
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.mechanisms.base import Origin
 from worldfork.lab.stream import Recording
-from worldfork.lab.stream import window as window_of
-from worldfork.lab.tools.short_episode import short_episode
-from worldfork.randomness import Event, Purpose, words
+from worldfork.lab.tools.short_episode import prepared_update, short_episode
+from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm
 
 STEPS = 4  # control steps that are timed
@@ -239,23 +237,10 @@ def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
     as the longest of its updates."""
     if (longest := _dose(context, arm, task, arm.stream.decision_points)) == 0:
         return 0.0
-    agent, points = context.agent(task, arm), arm.stream.decision_points
-    checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
+    points, trained = arm.stream.decision_points, min(TRAINED, longest)
     columns = short_episode(context, arm, task).stream.recording.columns()
     recording = Recording(**{name: np.concatenate([values] * points) for name, values in columns.items()})
-    trained = min(TRAINED, longest)
-    mechanism = context.mechanism(arm)
-    fixed = {"passes": None} if "passes" in type(mechanism).model_fields else {}
-    mechanism = mechanism.model_copy(update={"steps": trained, **fixed})
-    keys = np.stack([words(Event(purpose=Purpose.UPDATE_BATCH, fork=index)) for index in range(sets)])
-    window = window_of([recording] * sets, [points] * sets)
-    origin = Origin.of([checkpoint], replay=mechanism.reads_replay).take(np.zeros(sets, np.int64))
-
-    def go() -> None:
-        mechanism.update(
-            agent, origin.parameters, optimiser=origin.optimiser, origin=origin, window=window, batch_keys=keys
-        )
-
+    go = prepared_update(context, arm, task, recording, points, steps=trained, sets=sets)
     return _second_time(go) * longest / trained
 
 
@@ -266,7 +251,7 @@ def _dose(context: Context, arm: Arm, task: str, k: int) -> int:
     return mechanism.dose(context.agent(task, arm), seen)
 
 
-def _second_time(go: Callable[[], None]) -> float:
+def _second_time(go: Callable[[], object]) -> float:
     go()
     began = time.perf_counter()
     go()
