@@ -267,11 +267,10 @@ class _Bench:
 
     @rule("Training changes nothing that it is given", foundation=True)
     def leaves_its_arguments(self) -> None:
-        parameters, optimiser, said = self.stacked(), self.stacked("optimiser"), {"thing": "what it is given"}
-        batch_keys = keys(Purpose.UPDATE_BATCH, SETS)
-        given = (parameters, optimiser, self.window, batch_keys)
-        fit = demand_unwritten(self.fit, *given, subject="`fit`", remedy=COPY, **said)
-        demand_unwritten(self.agent.loss, parameters, self.window, subject="`loss`", remedy=COPY, **said)
+        parameters, optimiser = self.stacked(), self.stacked("optimiser")
+        given = (parameters, optimiser, self.window, keys(Purpose.UPDATE_BATCH, SETS))
+        fit = demand_unwritten(self.fit, *given, subject="`fit`", remedy=COPY)
+        demand_unwritten(self.agent.loss, parameters, self.window, subject="`loss`", remedy=COPY)
         for part, group in (("parameters", parameters), ("optimiser", optimiser)):
             demand_kinds(group, getattr(fit, part), f"`fit` returned other {part}")
         for name in ("loss_before", "loss_after", "grad_norm"):

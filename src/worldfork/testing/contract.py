@@ -227,7 +227,9 @@ def has_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
     demand(array.shape == shape, seen, f"It is {shape}: sets, episodes, and the rest.")
 
 
-def demand_unwritten(call: Callable[..., Any], *given: Any, subject: str, thing: str, remedy: str) -> Any:
+def demand_unwritten(
+    call: Callable[..., Any], *given: Any, subject: str, remedy: str, thing: str = "what it is given"
+) -> Any:
     """Break the rule where a call writes into what it is given; return what it returned."""
     read_only = [_read_only(argument) for argument in given]
     try:

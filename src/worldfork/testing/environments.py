@@ -138,9 +138,9 @@ class _Bench:
     @rule("Calls leave what they are given", foundation=True)
     def leaves_its_arguments(self) -> None:
         world = self.fresh()
-        action, level, said = self.actions(1, 3)[0], np.zeros(3), {"thing": "what it is given", "remedy": COPY}
-        start = demand_unwritten(world.reset, np.arange(3), level, subject="`reset`", **said)
-        demand_unwritten(world.step, start, action, level, subject="`step`", **said)
+        action, level = self.actions(1, 3)[0], np.zeros(3)
+        start = demand_unwritten(world.reset, np.arange(3), level, subject="`reset`", remedy=COPY)
+        demand_unwritten(world.step, start, action, level, subject="`step`", remedy=COPY)
 
     @rule("Calls draw no randomness of their own", foundation=True)
     def draws_nothing(self) -> None:

@@ -100,7 +100,6 @@ class _Bench:
             ),
             *(self.window, self.parameters, self.optimiser, self.origin),
             subject="`update`",
-            thing="what it is given",
             remedy=COPY,
         )
 

@@ -123,9 +123,7 @@ class _Bench:
     def learns_from_labels(self) -> None:
         with no_global_draws("`fit`", "Take a seed as a setting."):
             given = self.labelled()
-            again = demand_unwritten(
-                self.unfitted.fit, given, subject="`fit`", thing="what it is given", remedy=IN_MEMORY
-            )
+            again = demand_unwritten(self.unfitted.fit, given, subject="`fit`", remedy=IN_MEMORY)
         seen = f"fitted twice on the same labels it came out as {again!r:.200}, and as {self.trigger!r:.200}."
         demand(
             again == self.trigger, seen, "Return `self.model_copy(update=...)` with what was learnt, and keep none."
@@ -143,8 +141,13 @@ class _Bench:
     @rule("It leaves the segments as they are")
     def leaves_the_segments(self) -> None:
         remedy = "Copy before you write: the next trigger reads the same arrays."
-        segments, said = self.deployment(0), {"thing": "the segment", "remedy": remedy}
-        demand_unwritten(lambda given: self.feed(given, 0), segments, subject="`decide`", **said)
+        demand_unwritten(
+            lambda segments: self.feed(segments, 0),
+            self.deployment(0),
+            subject="`decide`",
+            thing="the segment",
+            remedy=remedy,
+        )
 
     @rule("Its settings survive being written down")
     def survives_writing(self) -> None:

@@ -183,8 +183,9 @@ def measure(context: Context, counted: Count) -> Seconds:
     quick = is_quick(context, counted)
     timed, points = 1 if quick else forks, arm.stream.decision_points
     # One parameter set of `points` episodes stands for a stream, and two of them for a fork.
-    stream_step = _step(context, None, task, 1 if quick else streams, points)
-    step = _step(context, arm, task, 2 * timed, arm.evaluation.episodes)
+    seconds_per_step = _quick_step if quick else _step
+    stream_step = seconds_per_step(context, None, task, 1 if quick else streams, points)
+    step = seconds_per_step(context, arm, task, 2 * timed, arm.evaluation.episodes)
     return Seconds(
         arm.name,
         task,
@@ -202,9 +203,13 @@ def is_quick(context: Context, counted: Count) -> bool:
 
 
 def _step(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
+    """Seconds for a control step."""
+    return _roll(context, arm, task, sets, episodes, steps=STEPS) / STEPS
+
+
+def _quick_step(context: Context, arm: Arm | None, task: str, sets: int, episodes: int) -> float:
     """Seconds for a control step, from two roll-outs: to begin an episode may take as long as many steps."""
-    set_by_set = getattr(context.agent(task, arm), "set_by_set", False)
-    steps = min(QUICK_STEPS if set_by_set else STEPS, context.environment(task).episode_steps)
+    steps = min(QUICK_STEPS, context.environment(task).episode_steps)
     begun, longer = (_roll(context, arm, task, sets, episodes, steps=count) for count in (1, steps))
     return max(longer - begun, 0.0) / (steps - 1) if steps > 1 else begun
 
