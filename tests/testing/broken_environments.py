@@ -194,7 +194,7 @@ BROKEN: list[tuple[type[World], str]] = [
     (Crowded, r"are not what they are among others.*from its own row alone"),
     (Lending, r"a later call wrote into arrays handed out before.*Hand out new arrays"),
     (Aliasing, r"the observation and the state's own are one array"),
-    (Overwriting, r"it writes into what it is given.*Copy before you write"),
+    (Overwriting, r"`step` writes into what it is given.*Copy before you write"),
     (Ageing, r"pinned at level 0 from the start, it is not the nominal world.*no clock"),
     (Accumulating, r"pinned at level 0 after some steps at level 1.*no sum of levels"),
     (Unmoved, r"level 1 is the same world as level 0.*changes `pull`"),

@@ -26,8 +26,7 @@ from worldfork.testing.contract import Report, place
 from worldfork.testing.environments import check_environment
 from worldfork.testing.executors import check_executor
 from worldfork.testing.mechanisms import check_mechanism
-from worldfork.testing.plain_worlds import world_around
-from worldfork.testing.save_and_restore import LONG, check_simulator
+from worldfork.testing.save_and_restore import LONG, check_simulator, world_around
 from worldfork.testing.signals import check_signal
 from worldfork.testing.triggers import check_trigger
 from worldfork.triggers import Trigger
@@ -174,13 +173,10 @@ def _world(name: str) -> EnvironmentPlugin | Environment:
         if callable(thing) and not (isinstance(thing, type) and issubclass(thing, Plugin)):
             try:
                 return world_around(thing)
-            except WorldforkError as error:
-                raise WorldforkError(f"No agent can be tried in `{name}`. {error}") from error
             except Exception as error:
-                seen = f"{type(error).__name__}: {error}. {place(error)}"
-                raise WorldforkError(
-                    f"No agent can be tried in `{name}`: it raised {seen} See `worldfork test {name}`."
-                ) from error
+                raised = f"It raised {type(error).__name__}: {error}. {place(error)} See `worldfork test {name}`."
+                seen = str(error) if isinstance(error, WorldforkError) else raised
+                raise WorldforkError(f"No agent can be tried in `{name}`. {seen}") from error
     kind = registry.load("environments", name, EnvironmentPlugin)
     field = kind.model_fields.get("drift")
     still = {"drift": "opt.timestep"} if field is not None and field.is_required() else {}  # nothing drifts here

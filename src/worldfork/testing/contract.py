@@ -114,12 +114,19 @@ def examine(subject: str, bench: Any) -> Report:
     problems: list[Problem] = []
     kept, not_examined = [], []
     cause: Exception | None = None
+    not_reached: list[str] = []
     rules: list[_Rule] = [method.rule for method in vars(type(bench)).values() if hasattr(method, "rule")]
-    while rules:
-        asked = rules.pop(0)
-        applies = asked.applies(bench)
+    ended = False
+    for asked in rules:
+        try:
+            applies = asked.applies(bench)
+        except Exception:  # a subject that can not even be built is another rule's matter
+            applies = True
         if applies is not True:
             not_examined += [f"{asked.promise} ({applies})"] if applies else []
+            continue
+        if ended:
+            not_reached.append(asked.promise)
             continue
         try:
             asked.examine(bench)
@@ -133,13 +140,7 @@ def examine(subject: str, bench: Any) -> Report:
             seen = f"it raised {type(error).__name__}: {error}".rstrip(".") + "."
             problems.append(Problem(asked.promise, seen, place(error)))
             cause = cause or error
-        if asked.foundation:
-            break
-    not_reached = []
-    for asked in rules:
-        applies = asked.applies(bench)
-        not_reached += [asked.promise] if applies is True else []
-        not_examined += [f"{asked.promise} ({applies})"] if isinstance(applies, str) else []
+        ended = asked.foundation
     report = Report(
         subject,
         tuple(kept),
@@ -226,14 +227,32 @@ def has_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
     demand(array.shape == shape, seen, f"It is {shape}: sets, episodes, and the rest.")
 
 
-@contextlib.contextmanager
-def no_writes(seen: str, remedy: str) -> Iterator[None]:
-    """Break the rule where something in here writes into an array that is read-only."""
+def demand_unwritten(
+    call: Callable[..., Any], *given: Any, subject: str, remedy: str, thing: str = "what it is given"
+) -> Any:
+    """Break the rule where a call writes into what it is given; return what it returned."""
+    read_only = [_read_only(argument) for argument in given]
     try:
-        yield
+        result = call(*read_only)
     except ValueError as error:
-        demand("read-only" not in str(error), seen, remedy)
+        demand("read-only" not in str(error), f"{subject} writes into {thing}.", remedy)
         raise
+    demand_same(list(given), read_only, f"{subject} changed {thing}", remedy)
+    return result
+
+
+def _read_only(values: Any) -> Any:
+    """Return arrays, and whatever holds them, as copies; those of NumPy can not be written to."""
+    if isinstance(values, np.ndarray):
+        values = values.copy()
+        values.flags.writeable = False
+    elif isinstance(values, Mapping):
+        return {name: _read_only(value) for name, value in values.items()}
+    elif isinstance(values, list | tuple):
+        return type(values)(map(_read_only, values))
+    elif dataclasses.is_dataclass(values) and not isinstance(values, type):
+        return dataclasses.replace(values, **_read_only(vars(values)))
+    return values
 
 
 @contextlib.contextmanager

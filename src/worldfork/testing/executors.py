@@ -62,9 +62,8 @@ def check_executor(
         'Every task comes back once, under its own index'
     """
     chosen: Executor = resolved("executors", executor, ExecutorPlugin, settings)
-    name = executor if isinstance(executor, str) else name_of(chosen)
     try:
-        return examine(f"The executor `{name}`", _Bench(chosen, study=study))
+        return examine(f"The executor `{name_of(executor)}`", _Bench(chosen, study=study))
     finally:
         if chosen is not executor and isinstance(chosen, ExecutorPlugin):  # who builds one closes it
             chosen.close()

@@ -19,9 +19,9 @@ from worldfork.testing.contract import (
     demand_kinds,
     demand_pure,
     demand_same,
+    demand_unwritten,
     examine,
     name_of,
-    no_writes,
     resolved,
     rule,
 )
@@ -29,7 +29,6 @@ from worldfork.testing.samples import (
     SETS,
     checkpoints_of,
     ending,
-    frozen,
     keys,
     random_window,
     spoil,
@@ -70,18 +69,12 @@ def check_mechanism(
         'No steps is the identity'
     """
     record = resolved("mechanisms", mechanism, Mechanism, settings)
-    name = mechanism if isinstance(mechanism, str) else name_of(record)
-    return examine(f"The mechanism `{name}`", _Bench(record, *_deployment(agent, environment, checkpoint)))
-
-
-def _deployment(
-    agent: Agent | None, environment: Environment | None, checkpoint: Checkpoint | None
-) -> tuple[Agent, Environment, list[Checkpoint]]:
+    name = f"The mechanism `{name_of(mechanism)}`"
     if agent is not None and environment is not None and checkpoint is not None:
-        return agent, environment, [checkpoint] * SETS
+        return examine(name, _Bench(record, agent, environment, [checkpoint] * SETS))
     world, plugin = World(scale=2.0), ExampleAgent()
     example = plugin.build(world, precision="float64")
-    return example, world, checkpoints_of(plugin, example, world, ())
+    return examine(name, _Bench(record, example, world, checkpoints_of(plugin, example, world, ())))
 
 
 class _Bench:
@@ -101,15 +94,14 @@ class _Bench:
 
     @rule("An update changes nothing that it is given", foundation=True)
     def leaves_its_arguments(self) -> None:
-        parameters, optimiser, window = frozen(self.parameters), frozen(self.optimiser), frozen(self.window)
-        origin = dataclasses.replace(
-            self.origin, parameters=frozen(self.origin.parameters), optimiser=frozen(self.origin.optimiser)
+        demand_unwritten(
+            lambda window, parameters, optimiser, origin: self.update(
+                window, parameters=parameters, optimiser=optimiser, origin=origin
+            ),
+            *(self.window, self.parameters, self.optimiser, self.origin),
+            subject="`update`",
+            remedy=COPY,
         )
-        with no_writes("`update` writes into what it is given.", COPY):
-            self.update(window, parameters=parameters, optimiser=optimiser, origin=origin)
-        before = (self.parameters, self.optimiser, self.window, self.origin.parameters)
-        after = (parameters, optimiser, window, origin.parameters)
-        demand_same(before, after, "`update` changed what it was given", COPY)
 
     @rule("An update says what it did", foundation=True)
     def says_what_it_did(self) -> None:

@@ -3,6 +3,7 @@
 Axes: P parameter sets, E episodes, T control steps or transitions.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import Agent, AgentPlugin, Arrays, Checkpoint, Window, taken_by
-from worldfork.lab.agents.stateful import StatefulPlugin, copied, seeded, transitions_of
+from worldfork.lab.agents.stateful import StatefulPlugin, Transitions, copied, seeded, transitions_of
 from worldfork.lab.agents.stateful_checkpoints import parted
 from worldfork.lab.environments.base import Environment
 from worldfork.randomness import Event, Purpose, fold_in, words
@@ -50,19 +51,15 @@ class Stage:
         )
 
 
-def episodes(agent: Agent, environment: Environment, stage: Stage, *, steps: int = STEPS) -> Iterator[Step]:
-    """Play the stage's episodes, one control step at a time, as a study does."""
-    return (step for step in half_steps(agent, environment, stage, steps=steps) if step is not None)
+def half_steps(agent: Agent, environment: Environment, stage: Stage) -> Iterator[Step | None]:
+    """Play the stage's episodes, one control step at a time, as a study does.
 
-
-def half_steps(
-    agent: Agent, environment: Environment, stage: Stage, *, steps: int = STEPS
-) -> Iterator[Step | None]:
-    """Play them with a pause (None) between `act` and `observe`, in which something else may happen."""
+    Between `act` and `observe` there is a pause (None), in which something else may happen.
+    """
     shape = stage.seeds.shape
     state = environment.reset(stage.seeds.reshape(-1))
     belief = agent.begin(stage.parameters, state.observation.reshape(*shape, -1))
-    for step in range(steps):
+    for step in range(STEPS):
         decision = agent.act(stage.parameters, belief, fold_in(stage.plan_keys, step))
         action, replaced = np.array(decision.action), np.array(decision.replaced)
         bound = environment.action_bound
@@ -101,14 +98,28 @@ def checkpoints_of(
 
 def _untrained(plugin: StatefulPlugin, environment: Environment, index: int) -> Checkpoint:
     """Return a stateful agent as it is made, after a step of its own training on random transitions."""
-    with seeded(np.array([index, 1], np.uint32)) as number:
+    key = np.array([index, 1], np.uint32)
+    with seeded(key):
         agent = plugin.make(environment)
-        if hasattr(agent, "seed"):
-            agent.seed(number)
-        scope = {"scope": agent.scopes[0]} if hasattr(agent, "scopes") else {}
-        agent.learn(transitions_of(random_window(environment, rows=64, sizes=(64,)), 0), steps=1, rate=1.0, **scope)
+    teach(agent, transitions_of(random_window(environment, rows=64, sizes=(64,)), 0), key, steps=1)
     parameters, optimiser = parted(copied(agent.get_state()))
     return Checkpoint(parameters, optimiser, 0.0, arrays.digest({**parameters, **optimiser}))
+
+
+@contextlib.contextmanager
+def seeded_agent(agent: Any, key: np.ndarray) -> Iterator[None]:
+    """Seed shared generators, and the agent if it has some of its own, for the time of one call."""
+    with seeded(key) as number:
+        if hasattr(agent, "seed"):
+            agent.seed(number)
+        yield
+
+
+def teach(agent: Any, window: Transitions, key: np.ndarray, *, steps: int, **replayed: Any) -> None:
+    """Have a stateful agent learn in its first scope."""
+    scope = {"scope": agent.scopes[0]} if hasattr(agent, "scopes") else {}
+    with seeded_agent(agent, key):
+        agent.learn(window, steps=steps, rate=1.0, **scope, **replayed)
 
 
 def sizes_of(environment: Environment) -> str:
@@ -150,8 +161,9 @@ def random_window(environment: Environment, *, rows: int, sizes: Sequence[int]) 
     return Window(**{name: stream(values) for name, values in along.items()}, first=first, size=size)
 
 
-def ending(window: Window, *, every: int = 7) -> Window:
+def ending(window: Window) -> Window:
     """Return the window as of episodes that fall every few steps and begin anew."""
+    every = 7
     place = np.arange(window.reward.shape[1])
     fell = np.broadcast_to(place % every == every - 1, window.reward.shape)
     return dataclasses.replace(
@@ -212,15 +224,3 @@ def pick_steps(step: Step, sets: Sequence[int], rows: Sequence[int] | slice = sl
     chosen = np.array(sets)
     signals = {name: values[chosen][:, rows] for name, values in step.signals.items()}
     return Step(step.action[chosen][:, rows], step.replaced[chosen][:, rows], signals)
-
-
-def frozen(values: Any) -> Any:
-    """Return the arrays, those of NumPy as copies that can not be written to."""
-    if isinstance(values, Mapping):
-        return {name: frozen(array) for name, array in values.items()}
-    if isinstance(values, Window):
-        return Window(**frozen({**values.columns, "size": values.size}))
-    if isinstance(values, np.ndarray):
-        values = values.copy()
-        values.flags.writeable = False
-    return values

@@ -5,14 +5,17 @@ by `check_simulator`: with its own pair of methods, or else copied as a whole.
 """
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from worldfork.counting import plural
+from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import taken_by
 from worldfork.lab.agents.stateful import copied
+from worldfork.lab.environments.base import Environment
 from worldfork.lab.environments.restorable import PairedSimulation, RestorablePlugin
 from worldfork.testing.attributes import changed, contents, listed
 from worldfork.testing.contract import Report, demand, demand_same, difference, examine, name_of, rule
@@ -69,8 +72,7 @@ def examine_pair(plugin: RestorablePlugin) -> str:
 class Plain:
     """Simulator of Gymnasium's kind, with a pair of methods of its own or none.
 
-    `way` says in words how it is restored, `inside` is the object with its attributes, and `generator` the state of
-    its own generator, if it has Gymnasium's.
+    `way` says in words how it is restored.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -80,10 +82,6 @@ class Plain:
         self.owner: Any = pairs[0][0] if pairs else None  # the environment, or the one inside its wrappers
         self.saving, self.restoring = pairs[0][1:] if pairs else ("", "")
         self.way = f"by `{self.restoring}` " if pairs else "as a deep copy "
-
-    @property
-    def inside(self) -> Any:
-        return self.env
 
     @property
     def action_space(self) -> Any:
@@ -124,47 +122,65 @@ class Plain:
             getattr(self.owner, self.restoring)(saved)
 
     def generator(self) -> Any:
-        return _generator(self.env)
+        """Return the state of its own generator, if it has Gymnasium's."""
+        generator = getattr(getattr(self.env, "unwrapped", self.env), "np_random", None)
+        return generator.bit_generator.state if isinstance(generator, np.random.Generator) else None
 
 
-class _Paired:
-    """Simulator of a plug-in, which saves and restores it; its methods are those of `Plain`."""
-
-    way, saving = "", "save"
+class _Paired(Plain):
+    """Simulator of a plug-in, which saves and restores it."""
 
     def __init__(self, plugin: RestorablePlugin) -> None:
         self.plugin, self.simulation = plugin, PairedSimulation(plugin)
-
-    @property
-    def inside(self) -> Any:
-        return self.simulation._env
-
-    def begin(self, seed: int) -> Any:
-        return self.simulation.begin(seed)
+        self.env, self.way = self.simulation._env, ""
 
     def actions(self, count: int, *, seed: int) -> list[Any]:
         reach = min(1.0, self.simulation.action_bound)
         return list(np.random.default_rng(seed).uniform(-reach, reach, (count, self.simulation.action_size)))
 
-    def steps(self, actions: Sequence[Any]) -> list[dict[str, Any]]:
-        shown: list[dict[str, Any]] = []
-        for action in actions:
-            done = self.simulation.advance(action)
-            over = [done.terminated, done.truncated]
-            shown.append({"observation": done.observation, "reward": np.array(done.reward), "over": over})
-            if any(over):
-                break
-        return shown
-
     def save(self) -> Any:
         self.simulation.save()  # refuses what is not numbers on one axis
-        return self.plugin.save(self.simulation._env)  # the author's own array, and not a copy of it
+        return self.plugin.save(self.env)  # the author's own array, and not a copy of it
 
     def restore(self, saved: Any) -> None:
         self.simulation.restore(np.array(saved, np.float64))
 
-    def generator(self) -> Any:
-        return _generator(self.simulation._env)
+
+def world_around(make: Callable[[], Any]) -> Environment:
+    """Return the world of a simulator that `check_simulator` takes. What it saves is kept here, whatever it is: a
+    row of the world's state has the place of it."""
+    states: list[Any] = []
+
+    class PlainWorld(RestorablePlugin):
+        simulator: ClassVar = "a plain simulator"
+        parameter: ClassVar = "nothing"
+
+        def make(self) -> Plain:
+            return Plain(make)
+
+        def save(self, env: Plain) -> Any:
+            states.append(copy.deepcopy(env.save()))
+            return [len(states) - 1]
+
+        def restore(self, env: Plain, saved: np.ndarray) -> None:
+            env.restore(copy.deepcopy(states[int(saved[0])]))
+
+        def drift(self, env: Plain, factor: float) -> None:
+            """Leave it as it is."""
+
+        def read(self, env: Plain) -> dict[str, float]:
+            return {}
+
+        def actions(self, env: Plain) -> tuple[int, float]:
+            if hasattr(env.action_space, "low"):
+                return super().actions(env)
+            drawn = np.asarray(env.actions(1, seed=0)[0])
+            if drawn.ndim != 1 or drawn.dtype.kind != "f":
+                raise WorldforkError(f"Its actions are {env.action_space}; an agent's are numbers on one axis.")
+            return len(drawn), math.inf
+
+    PlainWorld.__name__ = getattr(make, "__name__", name_of(make))
+    return PlainWorld().build(scale=1.0, threads=1)
 
 
 class _Bench:
@@ -213,7 +229,7 @@ class _Bench:
         demand_same(expected, came, seen, "Keep everything in the object: nothing in its class, module or server.")
 
 
-def _examine_restoring(make: Callable[[], Plain | _Paired], longest: int) -> str:
+def _examine_restoring(make: Callable[[], Plain], longest: int) -> str:
     """Save a simulator at several places of an episode, lead it elsewhere, restore it there and in a new one, and
     compare; from the last two places on to the episode's end. Return how much was examined."""
     scout = make()
@@ -230,7 +246,7 @@ def _examine_restoring(make: Callable[[], Plain | _Paired], longest: int) -> str
         subject.steps(actions[:place])
         saved = subject.save()
         kept = copy.deepcopy(saved)
-        generator, inside = subject.generator(), contents(subject.inside)
+        generator, inside = subject.generator(), contents(subject.env)
         went_on = subject.steps(ahead)
         examined += len(went_on)
         drawn_from = generator if subject.generator() != generator else None
@@ -243,7 +259,7 @@ def _examine_restoring(make: Callable[[], Plain | _Paired], longest: int) -> str
             if data:
                 demand_same(kept, other.save(), f"restored {where}, `save` returns something else", PUT_BACK)
             lost = drawn_from is not None and other.generator() != drawn_from
-            names = listed(changed(inside, contents(other.inside)))
+            names = listed(changed(inside, contents(other.env)))
             text = _departure(went_on, other.steps(ahead))
             seen = f"saved after {place} steps, restored {other.way}{where} and stepped again, it went elsewhere"
             named = f"; not put back: {names}" if names else ""
@@ -274,8 +290,3 @@ def _is_data(state: Any) -> bool:
     if isinstance(state, list | tuple):
         return all(map(_is_data, state))
     return isinstance(state, np.ndarray | np.generic | bool | int | float | str | None)
-
-
-def _generator(env: Any) -> Any:
-    generator = getattr(getattr(env, "unwrapped", env), "np_random", None)
-    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else None

@@ -19,7 +19,7 @@ from worldfork.lab.agents.stateful import (
 from worldfork.lab.environments.base import Environment
 from worldfork.testing.attributes import changed, contents, generators, listed
 from worldfork.testing.contract import Unfit, demand, demand_same, difference
-from worldfork.testing.samples import random_window, sizes_of
+from worldfork.testing.samples import random_window, seeded_agent, sizes_of, teach
 
 GIVES_ITSELF_AWAY: Final = "An agent that keeps its state inside gives all of it away"
 NEEDED: Final = {
@@ -32,7 +32,7 @@ NEEDED: Final = {
 ROWS: Final = 64
 STEPS: Final = 4
 REHEARSED: Final = 8  # steps, so that some of them draw from the replay
-LEARN_KEY, ACT_KEY = np.array([3, 5], np.uint32), np.array([7, 11], np.uint32)
+NO_KEY, LEARN_KEY, ACT_KEY = (np.array(words, np.uint32) for words in ((0, 0), (3, 5), (7, 11)))
 OPTIMISERS: Final = 'An optimiser\'s moments and count have names there that begin with "optimiser.".'
 IN_BELIEF = (
     "Return it in `get_belief` and put it back in `set_belief`: every episode gets its own memory handed back."
@@ -205,9 +205,7 @@ class _Bench:
         """Return what it measures of a transition, if anything."""
         if not hasattr(agent, "surprise"):
             return {}
-        with seeded(np.zeros(2, np.uint32)) as number:
-            if hasattr(agent, "seed"):
-                agent.seed(number)
+        with seeded_agent(agent, NO_KEY):
             outcome = {"reward": self.given(np.float64(0.5)), "terminated": self.given(np.False_)}
             taken = {name: outcome[name] for name in taken_by(agent.surprise, *outcome)}
             measured = agent.surprise(self.given(observations[0]), action, self.given(observations[1]), **taken)
@@ -215,15 +213,11 @@ class _Bench:
         return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
     def fresh(self) -> Any:
-        with seeded(np.zeros(2, np.uint32)):
+        with seeded(NO_KEY):
             return self.plugin.make(self.world)
 
     def learn(self, agent: Any, *, steps: int = 2, **replayed: Any) -> None:
-        scope = {"scope": agent.scopes[0]} if hasattr(agent, "scopes") else {}
-        with seeded(LEARN_KEY) as number:
-            if hasattr(agent, "seed"):
-                agent.seed(number)
-            agent.learn(self.window(), steps=steps, rate=1.0, **scope, **replayed)
+        teach(agent, self.window(), LEARN_KEY, steps=steps, **replayed)
 
     def episode(self, agent: Any, *, seed: int = 2) -> list[np.ndarray]:
         """Return the actions of a few steps; what is observed does not depend on them."""
@@ -231,15 +225,11 @@ class _Bench:
         return [self.act(agent, observation, step) for step, observation in enumerate(self.observations(seed))]
 
     def begin(self, agent: Any, seed: int) -> None:
-        with seeded(np.zeros(2, np.uint32)) as number:
-            if hasattr(agent, "seed"):
-                agent.seed(number)
+        with seeded_agent(agent, NO_KEY):
             agent.reset(self.given(self.observations(seed)[0]))
 
     def act(self, agent: Any, observation: np.ndarray, step: int) -> np.ndarray:
-        with seeded(ACT_KEY + np.uint32(step)) as number:
-            if hasattr(agent, "seed"):
-                agent.seed(number)
+        with seeded_agent(agent, ACT_KEY + np.uint32(step)):
             action = agent.act(self.given(observation))
         remedy = "An action is an array of numbers, or a number where there is one action."
         demand(action is not None, "`act` returned None.", remedy)

@@ -10,10 +10,10 @@ from worldfork.randomness import Event
 from worldfork.testing.contract import (
     Report,
     demand,
+    demand_unwritten,
     examine,
     name_of,
     no_global_draws,
-    no_writes,
     resolved,
     rule,
 )
@@ -56,8 +56,7 @@ def check_trigger(
     """
     record = resolved("triggers", trigger, Trigger, settings)
     columns = tuple(dict.fromkeys(("error", "kl", "reward", *record.needs, *logged)))
-    name = trigger if isinstance(trigger, str) else name_of(record)
-    return examine(f"The trigger `{name}`", _Bench(record, columns))
+    return examine(f"The trigger `{name_of(trigger)}`", _Bench(record, columns))
 
 
 class _Bench:
@@ -122,14 +121,9 @@ class _Bench:
 
     @rule("It learns from what it is given, and from nothing else")
     def learns_from_labels(self) -> None:
-        deployments = self.labelled()
-        for each in deployments:
-            each.delta.flags.writeable = False
-        with (
-            no_global_draws("`fit`", "Take a seed as a setting."),
-            no_writes("`fit` writes into labels.", IN_MEMORY),
-        ):
-            again = self.unfitted.fit(deployments)
+        with no_global_draws("`fit`", "Take a seed as a setting."):
+            given = self.labelled()
+            again = demand_unwritten(self.unfitted.fit, given, subject="`fit`", remedy=IN_MEMORY)
         seen = f"fitted twice on the same labels it came out as {again!r:.200}, and as {self.trigger!r:.200}."
         demand(
             again == self.trigger, seen, "Return `self.model_copy(update=...)` with what was learnt, and keep none."
@@ -146,13 +140,14 @@ class _Bench:
 
     @rule("It leaves the segments as they are")
     def leaves_the_segments(self) -> None:
-        segments = self.deployment(0)
-        for segment in segments:
-            for column in segment.steps.values():
-                column.flags.writeable = False
         remedy = "Copy before you write: the next trigger reads the same arrays."
-        with no_writes("`decide` writes into the segment.", remedy):
-            self.feed(segments, 0)
+        demand_unwritten(
+            lambda segments: self.feed(segments, 0),
+            self.deployment(0),
+            subject="`decide`",
+            thing="the segment",
+            remedy=remedy,
+        )
 
     @rule("Its settings survive being written down")
     def survives_writing(self) -> None:

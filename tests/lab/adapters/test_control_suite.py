@@ -147,7 +147,7 @@ def test_the_contract_of_every_task(name: str) -> None:
 def test_several_fields_drift_at_once() -> None:
     settings = {"drift": {GRAVITY: 1.0, 'dof_damping["hinge"]': -0.5}, "action_repeat": 2}
     world = load("dm_control:pendulum-swingup", scale=1.5, settings=settings)
-    simulation = world._shared[0]  # type: ignore[attr-defined]
+    simulation = world._simulations[0]  # type: ignore[attr-defined]
     nominal = simulation.parameters()
     simulation.set_factor(1.5)
     drifted = simulation.parameters()

@@ -33,7 +33,7 @@ MUJOCO_IDS = [
 
 
 def stepped_and_restored(world: Any, state: State, action: np.ndarray, level: np.ndarray) -> Any:
-    """Step a state, perhaps in simulators that hold it still; and again, in others that it is restored into."""
+    """Step a state twice: what the first time left in the simulators does not matter."""
     first, _, earned = world.step(state, action, level)
     again, _, earned_again = world.step(state, action, level)
     assert np.array_equal(first.physics, again.physics)
@@ -181,9 +181,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"drift": "body_masses"}, r"no physical field `body_masses`.*Near it: .*body_mass"),
     ({"drift": "__class__"}, r"not the name of a model field"),
     ({"drift": "body_mass[__import__('os')]"}, r"is not an index"),
-    ({"drift": 'body_mass["head"]'}, r"nothing called \"head\""),
-    ({"drift": 'body_mass["tors"]'}, r"the nearest first: torso, .*ffoot"),
-    ({"drift": 'opt.gravity["z"]'}, r"Its entries have no names: write a number or a slice"),
+    ({"drift": 'body_mass["tors"]'}, r"nothing that `body_mass` belongs to has that name.*'ffoot'.*'torso'"),
+    ({"drift": 'opt.gravity["z"]'}, r"entries of `gravity` have no names: write a number or a slice"),
     ({"drift": "geom_type"}, r"no physical field `geom_type`"),
     ({"drift": "opt.wind"}, r"only zeros, which no factor changes"),
     ({"drift": "body_mass[50:]"}, r"selects no entries"),
@@ -208,7 +207,7 @@ def test_names_in_a_field() -> None:
 
 def test_several_fields_take_their_shares() -> None:
     plugin = GymnasiumPlugin(id="HalfCheetah-v5", drift={GRAVITY: 1.0, "dof_damping[3:]": -0.5})
-    simulation = plugin.build(scale=1.5, threads=1)._shared[0]
+    simulation = plugin.build(scale=1.5, threads=1)._simulations[0]
     nominal = simulation.parameters()
     simulation.set_factor(1.5)
     drifted = simulation.parameters()
@@ -220,8 +219,8 @@ def test_several_fields_take_their_shares() -> None:
 
 def test_masses_take_the_constants_that_are_derived_from_them_along() -> None:
     plugin = GymnasiumPlugin(id="HalfCheetah-v5", drift=MASS)
-    simulation = plugin.build(scale=2.0, threads=1)._shared[0]
-    model = simulation._inner.model
+    simulation = plugin.build(scale=2.0, threads=1)._simulations[0]
+    model = simulation._model
     compiled = model.body_subtreemass.copy(), model.dof_invweight0.copy(), model.stat.meaninertia
     simulation.set_factor(2.0)
     assert model.body_subtreemass[1] == pytest.approx(2 * compiled[0][1])

@@ -199,16 +199,6 @@ def test_physics_that_was_tampered_with_is_not_clean(environment: SuiteEnvironme
         prove_clean(tampered)
 
 
-def test_the_reset_cache_is_bounded_and_invisible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite, "CACHED_RESETS", 3)
-    environment = load("hopper-hop", threads=1)
-    assert isinstance(environment, SuiteEnvironment)
-    first = environment.reset(np.arange(8))
-    second = environment.reset(np.arange(8)[::-1])
-    np.testing.assert_array_equal(first.physics, second.physics[::-1])
-    assert len(environment._known) == 3
-
-
 def test_two_threads_may_share_an_environment(environment: SuiteEnvironment) -> None:
     state = environment.reset(np.arange(6))
     action = np.random.default_rng(0).uniform(-1, 1, (6, environment.action_size))

@@ -21,17 +21,13 @@ from jaxtyping import Float64
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import TRIAL, DriftingFields, model_numbers
 from worldfork.lab.adapters.mujoco_worlds import (
-    PROBED,
-    WHOLE_STATE,
-    ActionRange,
     ChangingNumbers,
     ModelPlugin,
     ModelSimulation,
-    plain_attributes,
     quiet,
 )
 from worldfork.lab.environments.restorable import Advanced
-from worldfork.lab.environments.simulators import skip_islands, stop_clock
+from worldfork.lab.environments.simulators import WHOLE_STATE, stop_clock
 from worldfork.lab.environments.suite import DM_CONTROL_VERSION, check_versions
 
 UNTIMED: Final = 1_000  # environment steps of an episode where the task has no time limit, as most tasks' have
@@ -79,14 +75,14 @@ class ControlSuiteSimulation(ModelSimulation):
         stop_clock()
         control = control_suite().control
         self._error = control.PhysicsError
-        self._plugin, self.name, random = plugin, plugin.task, np.random.RandomState(0)
+        self._plugin, self.name, self.parameter = plugin, plugin.task, ", ".join(shares)
+        random = np.random.RandomState(0)
         env = plugin.make(random)
         self.limit = math.ceil(env._step_limit) if math.isfinite(env._step_limit) else UNTIMED
         self.can_end = type(env.task).get_termination is not control.Task.get_termination
         self._substeps = round(env.control_timestep() / env.physics.timestep())
         self._use(env.physics, env.task)
-        self._actions = ActionRange(env.action_spec().minimum, env.action_spec().maximum)
-        self.action_size, self.action_bound = self._actions.size, self._actions.bound
+        self._use_actions(env.action_spec().minimum, env.action_spec().maximum)
         # A model that is drawn itself, as the LQR tasks' are, is another one for each seed.
         self._drawn: list[str] = []
         if random.uniform() != np.random.RandomState(0).uniform():
@@ -97,7 +93,7 @@ class ControlSuiteSimulation(ModelSimulation):
 
     def another(self) -> "ControlSuiteSimulation":
         other = copy.copy(self)
-        other._use(self._physics.copy(), copy.copy(self._task))
+        other._use(self._dm_physics.copy(), copy.copy(self._task))
         other._fields = self._fields.of(other._model)
         return other
 
@@ -122,8 +118,8 @@ class ControlSuiteSimulation(ModelSimulation):
                 getattr(self._model, name)[...] = getattr(drawn, name)
         self._task._random = random
         try:
-            with self._physics.reset_context():
-                self._task.initialize_episode(self._physics)
+            with self._dm_physics.reset_context():
+                self._task.initialize_episode(self._dm_physics)
         except self._error as error:
             raise WorldforkError(
                 f"`{self._plugin.task}` can not begin with seed {seed} where its drift is {self._fields.factor:g} "
@@ -134,11 +130,11 @@ class ControlSuiteSimulation(ModelSimulation):
         return self._observation()
 
     def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
-        physics, task = self._physics, self._task
+        physics, task = self._dm_physics, self._task
         if not self._derived:  # dm_control's step begins with forces, from what the last one derived
             mujoco.mj_step1(self._model, self._data)
         self._derived = True
-        task.before_step(self._actions.theirs(action), physics)
+        task.before_step(self._to_library(action), physics)
         try:
             physics.step(self._substeps)
         except self._error:
@@ -149,8 +145,8 @@ class ControlSuiteSimulation(ModelSimulation):
         return Advanced(self._observation(), reward, terminated=task.get_termination(physics) is not None)
 
     def save(self) -> Float64[np.ndarray, " S"]:
-        mujoco.mj_getState(self._model, self._data, self._physics_state, WHOLE_STATE)
-        return np.concatenate([self._kept.read(self._task), self._written.read(self._model), self._physics_state])
+        mujoco.mj_getState(self._model, self._data, self._physics, WHOLE_STATE)
+        return np.concatenate([self._kept.read(self._task), self._written.read(self._model), self._physics])
 
     def restore(self, row: Float64[np.ndarray, " S"]) -> None:
         kept, written = self._kept.size, self._kept.size + self._written.size
@@ -161,19 +157,14 @@ class ControlSuiteSimulation(ModelSimulation):
         mujoco.mj_setState(self._model, self._data, row[written:], WHOLE_STATE)
         self._derived = False
 
-    def parameters(self) -> dict[str, float]:
-        return self._fields.values() | {"timestep": float(self._model.opt.timestep)}
-
     def _use(self, physics: Any, task: Any) -> None:
-        self._physics, self._task = physics, task
-        self._model, self._data = physics.model.ptr, physics.data.ptr
-        self._physics_state = np.empty(mujoco.mj_stateSize(self._model, WHOLE_STATE))
-        skip_islands(self._model)
+        self._dm_physics, self._task = physics, task
+        self._use_model(physics.model.ptr, physics.data.ptr)
         physics._make_rendering_contexts = lambda: None  # quadruped-escape would show its terrain to a renderer
         self._derived = False  # positions and velocities of everything, from the state and the present physics
 
     def _observation(self) -> Float64[np.ndarray, " O"]:
-        shown = self._task.get_observation(self._physics)
+        shown = self._task.get_observation(self._dm_physics)
         return np.concatenate([np.ravel(part) for part in shown.values()], dtype=np.float64)
 
     def _find_what_changes(self, shares: Mapping[str, float]) -> None:
@@ -183,17 +174,12 @@ class ControlSuiteSimulation(ModelSimulation):
         self._fields = DriftingFields(self._model, {})
         loaded = _fields(self._model)
         kept, written, generator = [], [loaded], np.random.default_rng(0)
-        reach = min(self.action_bound, 1.0)
         for seed, factor in ((0, 1.0), (1, 1.0), (2, TRIAL)):
             if seed == 1:  # nominal is what the task makes of it: finger-spin sets a damping of its own
                 self._fields = DriftingFields(self._model, shares)
             self._fields.set_factor(factor)
             before, drifting = _fields(self._model), self._fields.values()
-            self.begin(seed)
-            kept.append(plain_attributes(self._task))
-            for _ in range(PROBED):
-                self.advance(generator.uniform(-reach, reach, self.action_size))
-            kept.append(plain_attributes(self._task))
+            kept += self._tried(seed, generator, self._task)
             if self._fields.values() != drifting:
                 raise WorldforkError(
                     f"`{self._plugin.task}` itself sets some of {', '.join(shares)} when an episode begins: name "

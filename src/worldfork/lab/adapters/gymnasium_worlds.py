@@ -17,13 +17,9 @@ from pydantic import model_validator
 from worldfork.errors import WorldforkError
 from worldfork.lab.adapters.model_fields import DriftingFields
 from worldfork.lab.adapters.mujoco_worlds import (
-    PROBED,
-    WHOLE_STATE,
-    ActionRange,
     ChangingNumbers,
     ModelPlugin,
     ModelSimulation,
-    plain_attributes,
     quiet,
 )
 from worldfork.lab.environments.restorable import (
@@ -32,7 +28,7 @@ from worldfork.lab.environments.restorable import (
     generator_numbers,
     restore_generator,
 )
-from worldfork.lab.environments.simulators import skip_islands, stop_clock
+from worldfork.lab.environments.simulators import WHOLE_STATE, stop_clock
 
 # Wrappers without a state, and the one whose state is a count that rows keep. Any other is refused by name.
 STATELESS: Final = (
@@ -88,16 +84,15 @@ class GymnasiumPlugin(ModelPlugin):
 
 
 class GymnasiumSimulation(ModelSimulation):
-    """A MuJoCo environment of Gymnasium, made restorable."""
+    """A MuJoCo environment of Gymnasium, made restorable.
 
-    goes_on = True
+    A row: 1 if the episode has just begun; the factor of its last physics step; the steps that time limits counted;
+    the generator; numbers that the environment keeps; MuJoCo's state as the episode began, or before that step.
+    """
 
-    def __init__(
-        self, plugin: GymnasiumPlugin, shares: Mapping[str, float], changing: ChangingNumbers | None = None
-    ) -> None:
-        """Make the environment; `changing` is given if this is not the first of its kind."""
+    def __init__(self, plugin: GymnasiumPlugin, shares: Mapping[str, float]) -> None:
         stop_clock()
-        self._plugin, self._shares, self.name = plugin, shares, plugin.id
+        self._plugin, self._shares, self.name, self.parameter = plugin, shares, plugin.id, ", ".join(shares)
         self.simulator = f"gymnasium {_gymnasium().__version__}, mujoco {mujoco.__version__}"
         self._env = plugin.make()
         self._inner: Any = self._env.unwrapped
@@ -107,117 +102,78 @@ class GymnasiumSimulation(ModelSimulation):
         self.can_end = not never
         _require_gymnasiums_own_step(self._inner)
         self.observation_size = _length(self._env.observation_space, "observations")
-        self.action_size = _length(self._env.action_space, "actions")
-        self._actions = ActionRange(self._env.action_space.low, self._env.action_space.high)
-        self.action_bound = self._actions.bound
-        skip_islands(self._inner.model)
-        self._data: Any = self._inner.data
-        self._warnings = self._data.warning.number
-        self._fields = DriftingFields(self._inner.model, shares)
-        self._control = self._data.ctrl
+        _length(self._env.action_space, "actions")
+        self._use_actions(self._env.action_space.low, self._env.action_space.high)
+        self._use_model(self._inner.model, self._inner.data)
+        self._fields = DriftingFields(self._model, shares)
         self._inner.do_simulation = self._simulate  # Gymnasium's, in two parts
-        self._changing = ChangingNumbers([], owner="")  # until it is known
-        self._lay_out()
-        self._changing = self._find_changing() if changing is None else changing
-        self._lay_out()
+        random = np.random.default_rng(0)
+        snapshots = [look for seed in (0, 1) for look in self._tried(seed, random, self._inner, ignored=KNOWN)]
+        self._changing = ChangingNumbers(snapshots, owner=type(self._inner).__name__)
         self.begin(0)  # Gymnasium refuses to step what was never reset
 
-    def _lay_out(self) -> None:
-        """Make room for a row: begun, factor, steps taken; the generator; what changes besides; MuJoCo's state.
-
-        The row is filled while the world moves. Making it anew at each step would take longer than some physics.
-        """
-        limits, physics = len(self._limits), int(mujoco.mj_stateSize(self._inner.model, WHOLE_STATE))
-        self._row = np.zeros(2 + limits + WORDS + self._changing.size + physics)
-        self._steps, rest = self._row[2 : 2 + limits], self._row[2 + limits :]
-        self._words, self._changed = rest[:WORDS], rest[WORDS:-physics]
-        self._physics = rest[-physics:]  # when begun, as the episode begins; else before the last physics step
-
     def another(self) -> "GymnasiumSimulation":
-        return GymnasiumSimulation(self._plugin, self._shares, self._changing)
-
-    def set_factor(self, factor: float) -> None:
-        self._fields.set_factor(factor)
+        return GymnasiumSimulation(self._plugin, self._shares)
 
     def begin(self, seed: int) -> Float64[np.ndarray, " O"]:
         observation, _ = self._env.reset(seed=seed)
-        self._draws = self._inner._np_random = WatchedGenerator(self._inner.np_random)
-        self._words[:] = generator_numbers(self._draws.generator)
-        self._warnings[:] = 0
-        self._row[:2] = 1.0, self._fields.factor
-        mujoco.mj_getState(self._inner.model, self._data, self._physics, WHOLE_STATE)
+        self._data.warning.number[:] = 0
+        self._begun = 1.0
+        self._keep_physics()
         return np.array(observation, np.float64)
 
     def advance(self, action: Float64[np.ndarray, " A"]) -> Advanced:
-        observation, reward, terminated, truncated, _ = self._env.step(self._actions.theirs(action))
-        failed = bool(np.count_nonzero(self._warnings))
-        if failed:
-            self._warnings[:] = 0
+        observation, reward, terminated, truncated, _ = self._env.step(self._to_library(action))
+        failed = bool(self._data.warning.number.any())
+        self._data.warning.number[:] = 0
         return Advanced(np.asarray(observation, np.float64), float(reward), terminated, truncated, failed)
 
     def save(self) -> Float64[np.ndarray, " S"]:
-        for place, limit in enumerate(self._limits):
-            self._steps[place] = limit._elapsed_steps
-        if self._changing.size:
-            self._changed[:] = self._changing.read(self._inner)
-        if self._draws.used:
-            self._words[:], self._draws.used = generator_numbers(self._draws.generator), False
-        return self._row
+        return np.concatenate(
+            [
+                [self._begun, self._factor, *(limit._elapsed_steps for limit in self._limits)],
+                generator_numbers(self._inner.np_random),
+                self._changing.read(self._inner),
+                self._physics,
+            ]
+        )
 
     def restore(self, row: Float64[np.ndarray, " S"]) -> None:
-        model, data = self._inner.model, self._data
-        self._row[:] = row
-        self._fields.set_factor(float(row[1]))
-        for limit, steps in zip(self._limits, self._steps, strict=True):
+        model, data, counted = self._model, self._data, 2 + len(self._limits)
+        self._begun, self._factor = row[:2]
+        self._physics = row[-self._physics.size :].copy()
+        self._fields.set_factor(float(self._factor))
+        for limit, steps in zip(self._limits, row[2:counted], strict=True):
             limit._elapsed_steps = int(steps)
-        restore_generator(self._draws.generator, self._words)
-        self._changing.write(self._inner, self._changed)
-        if row[0]:  # as `reset` leaves it: placed, and gone through once; the second time restores the warm start
+        restore_generator(self._inner.np_random, row[counted : counted + WORDS])
+        self._changing.write(self._inner, row[counted + WORDS : -self._physics.size])
+        if (
+            self._begun
+        ):  # as `reset` leaves it: placed, and gone through once; the second time restores the warm start
             mujoco.mj_resetData(model, data)
         mujoco.mj_setState(model, data, self._physics, WHOLE_STATE)
-        if row[0]:
+        if self._begun:
             mujoco.mj_forward(model, data)
             mujoco.mj_setState(model, data, self._physics, WHOLE_STATE)
         else:
             mujoco.mj_step(model, data)
             mujoco.mj_rnePostConstraint(model, data)
-        self._warnings[:] = 0
-
-    def parameters(self) -> dict[str, float]:
-        return self._fields.values() | {"timestep": float(self._inner.model.opt.timestep)}
+        data.warning.number[:] = 0
 
     def _simulate(self, ctrl: Any, n_frames: int) -> None:
         """Step the physics as Gymnasium does, but stop before the last part to keep the state there."""
-        model, data = self._inner.model, self._data
-        self._control[:] = ctrl
+        self._data.ctrl[:] = ctrl
         if n_frames > 1:
-            mujoco.mj_step(model, data, n_frames - 1)
-        mujoco.mj_getState(model, data, self._physics, WHOLE_STATE)
-        self._row[0], self._row[1] = 0.0, self._fields.factor
-        mujoco.mj_step(model, data)
-        mujoco.mj_rnePostConstraint(model, data)
+            mujoco.mj_step(self._model, self._data, n_frames - 1)
+        self._begun = 0.0
+        self._keep_physics()
+        mujoco.mj_step(self._model, self._data)
+        mujoco.mj_rnePostConstraint(self._model, self._data)
 
-    def _find_changing(self) -> ChangingNumbers:
-        snapshots = []
-        generator = np.random.default_rng(0)
-        for seed in (0, 1):
-            self.begin(seed)
-            snapshots.append(plain_attributes(self._inner, ignored=KNOWN))
-            for _ in range(PROBED):
-                self.advance(generator.uniform(-self.action_bound, self.action_bound, self.action_size))
-            snapshots.append(plain_attributes(self._inner, ignored=KNOWN))
-        return ChangingNumbers(snapshots, owner=type(self._inner).__name__)
-
-
-class WatchedGenerator:
-    """A generator that notes when it is used: to read its state at every step takes as long as some physics."""
-
-    def __init__(self, generator: np.random.Generator) -> None:
-        self.generator, self.used = generator, True
-
-    def __getattr__(self, name: str) -> Any:
-        self.used = True
-        return getattr(self.generator, name)
+    def _keep_physics(self) -> None:
+        """Keep the state that a row holds, and the factor of the physics that it is stepped in."""
+        self._factor = self._fields.factor
+        mujoco.mj_getState(self._model, self._data, self._physics, WHOLE_STATE)
 
 
 def _gymnasium() -> Any:

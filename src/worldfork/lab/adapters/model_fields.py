@@ -19,17 +19,16 @@ from worldfork.errors import WorldforkError
 
 FIELD: Final = re.compile(r"(opt\.)?([a-z][a-z0-9_]*)(?:\[(.*)\])?")
 SLICE: Final = re.compile(r"(-?\d+)?:(-?\d+)?(?::(-?\d+))?")
+# The method of a model that finds the owner of a field's entries by name.
 NAMED: Final = {
-    "body": mujoco.mjtObj.mjOBJ_BODY,
-    "geom": mujoco.mjtObj.mjOBJ_GEOM,
-    "jnt": mujoco.mjtObj.mjOBJ_JOINT,
-    "dof": mujoco.mjtObj.mjOBJ_JOINT,
-    "site": mujoco.mjtObj.mjOBJ_SITE,
-    "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
-    "tendon": mujoco.mjtObj.mjOBJ_TENDON,
+    "body": "body",
+    "geom": "geom",
+    "jnt": "joint",
+    "dof": "joint",
+    "site": "site",
+    "actuator": "actuator",
+    "tendon": "tendon",
 }
-COUNTS: Final = {"jnt": "njnt", "dof": "njnt", "actuator": "nu"}  # the number of each, where it is not n + name
-SHOWN: Final = 10  # names that a message lists
 EXAMPLES: Final = 'such as "opt.gravity[2]", "geom_friction[:, 0]", "body_mass[1:]" or "actuator_gainprm[..., 0]"'
 TRIAL: Final = 1.25  # a factor that shows what depends on a field
 
@@ -39,24 +38,21 @@ class Field:
     """A parameter of a model: its field, and which of the field's entries are meant."""
 
     text: str
-    option: bool
+    part: str  # of the model: "opt" or ""
     name: str
     index: tuple[Any, ...]
 
     def read(self, model: Any) -> Float64[np.ndarray, "..."]:
         """Return the entries that are meant, as a copy."""
-        return np.array(np.asarray(self._value(model), np.float64)[self.index])
+        return np.array(np.asarray(getattr(_owner(model, self.part), self.name), np.float64)[self.index])
 
-    def write(self, model: Any, values: Float64[np.ndarray, "..."]) -> None:
+    def write(self, model: Any, values: Any) -> None:
         """Set them."""
-        value = self._value(model)
-        if isinstance(value, np.ndarray):
-            value[self.index] = values
+        owner = _owner(model, self.part)
+        if isinstance(held := getattr(owner, self.name), np.ndarray):
+            held[self.index] = values
         else:
-            setattr(model.opt if self.option else model, self.name, float(values))
-
-    def _value(self, model: Any) -> Any:
-        return getattr(model.opt if self.option else model, self.name)
+            setattr(owner, self.name, float(values))
 
 
 def parse_field(text: str, model: Any) -> Field:
@@ -64,15 +60,16 @@ def parse_field(text: str, model: Any) -> Field:
     matched = FIELD.fullmatch(text.strip())
     if matched is None:
         raise WorldforkError(f"`{text}` is not the name of a model field, {EXAMPLES}.")
-    option, name, brackets = bool(matched[1]), matched[2], matched[3]
-    value: Any = getattr(model.opt if option else model, name, None)
-    is_number = isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
-    if not is_number or callable(value):
-        near = difflib.get_close_matches(name, _field_names(model.opt if option else model), n=5)
+    part, name, brackets = "opt" if matched[1] else "", matched[2], matched[3]
+    owner = _owner(model, part)
+    value: Any = getattr(owner, name, None)
+    if not isinstance(value, float) and not (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+        names = [name for name in dir(owner) if isinstance(getattr(owner, name), float | np.ndarray)]
+        near = difflib.get_close_matches(name, names, n=5)
         advice = f" Near it: {', '.join(near)}." if near else ""
         raise WorldforkError(f"`{text}`: the model has no physical field `{name}`, {EXAMPLES}.{advice}")
-    index = tuple(_item(part.strip(), name, model, text) for part in brackets.split(",")) if brackets else ()
-    field = Field(text, option, name, index)
+    index = tuple(_item(item.strip(), name, model, text) for item in brackets.split(",")) if brackets else ()
+    field = Field(text, part, name, index)
     try:
         entries = field.read(model)
     except IndexError as error:
@@ -140,7 +137,7 @@ class DriftingFields:
         after = model_numbers(self._model)
         self.factor = 1.0
         _put(self._model, compiled)
-        drifting = {("opt" if field.option else "", field.name) for field, _ in self._fields}
+        drifting = {(field.part, field.name) for field, _ in self._fields}
         changed = [key for key in before if key not in drifting and not np.array_equal(before[key], after[key])]
         return {key: compiled[key] for key in changed}
 
@@ -149,7 +146,7 @@ def model_numbers(model: Any) -> dict[tuple[str, str], Any]:
     """Return copies of every floating-point number that physics may read, by (part of the model, field)."""
     found: dict[tuple[str, str], Any] = {}
     for part in ("", "opt", "stat"):
-        owner = getattr(model, part) if part else model
+        owner = _owner(model, part)
         for name in dir(owner):
             value = None if name.startswith(("_", "tex_", "mesh_")) else getattr(owner, name)
             if isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
@@ -157,15 +154,14 @@ def model_numbers(model: Any) -> dict[tuple[str, str], Any]:
     return found
 
 
+def _owner(model: Any, part: str) -> Any:
+    return getattr(model, part) if part else model
+
+
 def _put(model: Any, numbers: Mapping[tuple[str, str], Any]) -> None:
     """Write some of the model's numbers back."""
     for (part, name), value in numbers.items():
-        owner = getattr(model, part) if part else model
-        held = getattr(owner, name)
-        if isinstance(held, np.ndarray):
-            held[...] = value
-        else:
-            setattr(owner, name, float(value))
+        Field("", part, name, (...,)).write(model, value)
 
 
 def _item(part: str, name: str, model: Any, text: str) -> Any:
@@ -178,30 +174,15 @@ def _item(part: str, name: str, model: Any, text: str) -> Any:
         return slice(*(int(number) if number else None for number in sliced.groups()))
     if quoted := re.fullmatch(r'"([^"]+)"', part):
         owner = name.split("_")[0]
-        number = -1 if owner not in NAMED else mujoco.mj_name2id(model, NAMED[owner], quoted[1])
-        if number < 0:
+        if owner not in NAMED:
+            raise WorldforkError(f"`{text}`: entries of `{name}` have no names: write a number or a slice.")
+        try:
+            number = getattr(model, NAMED[owner])(quoted[1]).id
+        except KeyError as error:
             raise WorldforkError(
-                f"`{text}`: the model has nothing called {part} that `{name}` belongs to. "
-                f"{_names_of(owner, model, near=quoted[1])}"
-            )
+                f"`{text}`: nothing that `{name}` belongs to has that name. {error.args[0]}"
+            ) from error
         if owner == "dof":  # a joint has one degree of freedom or more
             return np.flatnonzero(model.dof_jntid == number)
         return number
     raise WorldforkError(f"`{text}`: {part!r} is not an index. Write a number, a slice, `...` or a name in quotes.")
-
-
-def _names_of(owner: str, model: Any, *, near: str) -> str:
-    """Return the names that a field's entries have, the nearest first."""
-    kind = NAMED.get(owner)
-    count = 0 if kind is None else getattr(model, COUNTS.get(owner, f"n{owner}"))
-    names = [name for number in range(count) if (name := mujoco.mj_id2name(model, kind, number))]
-    if not names:
-        return "Its entries have no names: write a number or a slice."
-    names.sort(key=lambda name: -difflib.SequenceMatcher(None, near, name).ratio())
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"Names that do, the nearest first: {', '.join(names[:SHOWN])}{more}."
-
-
-def _field_names(owner: Any) -> list[str]:
-    names = (name for name in dir(owner) if not name.startswith("_"))
-    return [name for name in names if isinstance(getattr(owner, name), float | np.ndarray)]

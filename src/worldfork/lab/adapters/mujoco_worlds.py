@@ -19,21 +19,58 @@ from pydantic import Field as Setting
 from pydantic import field_validator
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.adapters.model_fields import DriftingFields
 from worldfork.lab.environments.base import EnvironmentPlugin
 from worldfork.lab.environments.restorable import OneAtATime, Simulation
+from worldfork.lab.environments.simulators import WHOLE_STATE, skip_islands
 
-WHOLE_STATE: Final = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 PROBED: Final = 5  # steps after which an episode has shown what it changes
 UNLIMITED: Final = 1e10  # MuJoCo's largest number, which stands for no limit
 
 
 class ModelSimulation(Simulation):
-    """A simulation that knows how long the library's episodes are."""
+    """A simulation on one MuJoCo model, with the length of the library's episodes and its range of actions.
 
-    name: str  # the library's
-    simulator: str  # the versions of what steps it
-    limit: int | None  # environment steps, where there is one
-    can_end: bool  # an episode may end before
+    Actions lie in an interval around zero if the library's do, else in [-1, 1], mapped to what the library's are.
+    """
+
+    limit: int | None  # environment steps of the library's episodes, where there is one
+    _fields: DriftingFields
+
+    def set_factor(self, factor: float) -> None:
+        self._fields.set_factor(factor)
+
+    def parameters(self) -> dict[str, float]:
+        return self._fields.values() | {"timestep": float(self._model.opt.timestep)}
+
+    def _use_model(self, model: Any, data: Any) -> None:
+        self._model, self._data = model, data
+        self._physics = np.empty(mujoco.mj_stateSize(model, WHOLE_STATE))  # room for MuJoCo's state
+        skip_islands(model)
+
+    def _use_actions(self, low: Any, high: Any) -> None:
+        low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+        around_zero = bool((high == high[0]).all() and (low == -high).all())
+        self.action_size = len(high)
+        self.action_bound = 1.0 if not around_zero else float(high[0]) if high[0] < UNLIMITED else math.inf
+        self._mapped = None if around_zero else ((high + low) / 2, (high - low) / 2)
+
+    def _to_library(self, action: Float64[np.ndarray, " A"]) -> Float64[np.ndarray, " A"]:
+        """Return the library's action for one of ours."""
+        if self._mapped is None:
+            return action
+        centre, reach = self._mapped
+        return centre + reach * action
+
+    def _tried(
+        self, seed: int, random: np.random.Generator, thing: Any, *, ignored: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Return the plain attributes of a thing as an episode begins, and after some random steps."""
+        self.begin(seed)
+        begun, reach = plain_attributes(thing, ignored=ignored), min(self.action_bound, 1.0)
+        for _ in range(PROBED):
+            self.advance(random.uniform(-reach, reach, self.action_size))
+        return [begun, plain_attributes(thing, ignored=ignored)]
 
 
 class ModelPlugin(EnvironmentPlugin):
@@ -81,33 +118,11 @@ class ModelPlugin(EnvironmentPlugin):
         return OneAtATime(
             lambda: self.simulation(shares),
             first=first,
-            name=first.name,
-            simulator=first.simulator,
-            parameter=", ".join(shares),
             episode_steps=steps,
             action_repeat=self.action_repeat,
             scale=scale,
             threads=threads,
-            can_end=first.can_end,
         )
-
-
-class ActionRange:
-    """The actions of a world: an interval around zero if theirs is one, else [-1, 1], mapped to what theirs are."""
-
-    def __init__(self, low: Any, high: Any) -> None:
-        low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
-        around_zero = bool((high == high[0]).all() and (low == -high).all())
-        self.size = len(high)
-        self.bound = 1.0 if not around_zero else float(high[0]) if high[0] < UNLIMITED else math.inf
-        self._mapped = None if around_zero else ((high + low) / 2, (high - low) / 2)
-
-    def theirs(self, action: Float64[np.ndarray, " A"]) -> Float64[np.ndarray, " A"]:
-        """Return the library's action for one of ours."""
-        if self._mapped is None:
-            return action
-        centre, reach = self._mapped
-        return centre + reach * action
 
 
 class ChangingNumbers:

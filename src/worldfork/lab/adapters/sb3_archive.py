@@ -131,18 +131,15 @@ def _require_same_settings(
             + (f", whose policy is from {module}" if module else "")
             + ". Register the `algorithm` that trained it."
         )
-    shapes = [_plain_text(space).get("_shape") for space in (saved["observation_space"], model.observation_space)]
-    if shapes[0] not in (None, shapes[1]):
-        raise WorldforkError(
-            f"`{path.name}` was trained on observations of the shape {shapes[0]}, and this world has {shapes[1]}: "
-            "register the environment that it was trained in."
-        )
-    spaces = [_plain_text(space) for space in (saved["action_space"], model.action_space)]
-    if any(spaces[0].get(name) not in (None, spaces[1].get(name)) for name in ("_shape", "low", "high")):
-        raise WorldforkError(
-            f"`{path.name}` was trained with actions from {spaces[0].get('low')} to {spaces[0].get('high')}; this "
-            f"world takes {spaces[1].get('low')} to {spaces[1].get('high')}: train it in gymnasium's RescaleAction."
-        )
+    for space, parts, remedy in (
+        ("observation_space", ("_shape",), "register the environment that it was trained in"),
+        ("action_space", ("_shape", "low", "high"), "train it in gymnasium's RescaleAction"),
+    ):
+        texts = (_plain_text(held) for held in (saved[space], getattr(model, space)))
+        before, here = ({part.strip("_"): text.get(part) for part in parts} for text in texts)
+        if any(value not in (None, here[part]) for part, value in before.items()):
+            seen = f"with the {space} {_toml(before)}, and this world has {_toml(here)}"
+            raise WorldforkError(f"`{path.name}` was trained {seen}: {remedy}.")
     wanted = {}
     for name in names:
         before, here = (_plain_text(value) for value in (saved.get(name), getattr(model, name, None)))

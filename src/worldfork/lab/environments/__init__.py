@@ -41,24 +41,16 @@ def load(
     return plugin.build(scale=float(scale), threads=threads)
 
 
-def _import_mujoco(asked: str) -> None:
-    """Import MuJoCo even where the renderer that MUJOCO_GL names can not be opened.
-
-    It opens that one when it is imported, and fails in words of OpenGL's. Physics needs no renderer; whoever wants
-    pictures is told what to install by `rendering.find_backend`.
-    """
-    with contextlib.suppress(Exception):
-        importlib.import_module("mujoco")
-        return
-    os.environ["MUJOCO_GL"] = "disabled"
+# MuJoCo opens the renderer that MUJOCO_GL names when it is imported, and fails in words of OpenGL's where there is
+# none. Physics needs no renderer; whoever wants pictures is told what to install by `rendering.find_backend`. This
+# comes before any world of this package, which all begin with `import mujoco`; without a renderer nothing can fail,
+# and worlds that do without MuJoCo, and the contract kits, need not wait for it.
+_asked = os.environ.get("MUJOCO_GL", "disabled")
+if _asked not in ("disabled", "disable", "off", "false", "0"):
     try:
+        importlib.import_module("mujoco")
+    except Exception:
+        os.environ["MUJOCO_GL"] = "disabled"
         with contextlib.suppress(ModuleNotFoundError):  # said where it is missed
             importlib.import_module("mujoco")
-    finally:
-        os.environ["MUJOCO_GL"] = asked
-
-
-# Before any world of this package does: they all begin with `import mujoco`. Without a renderer nothing can fail,
-# and worlds that do without MuJoCo, and the contract kits, need not wait for it.
-if os.environ.get("MUJOCO_GL", "disabled") not in ("disabled", "disable", "off", "false", "0"):
-    _import_mujoco(os.environ["MUJOCO_GL"])
+        os.environ["MUJOCO_GL"] = _asked

@@ -5,7 +5,7 @@ Axes: B environments, A actions, O observations, S numbers of physical state.
 
 import abc
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -45,21 +45,17 @@ class State:
 
     def __getitem__(self, index: slice | Integer[np.ndarray, " b"] | Bool[np.ndarray, " B"]) -> "State":
         """Return the worlds at `index` (a slice or an array), as copies."""
-        return _each(lambda values: np.array(values[index]), [self])
+        arrays: dict[str, Any] = {
+            name: None if values is None else np.array(values[index]) for name, values in vars(self).items()
+        }
+        return State(**arrays)
 
 
 def concatenate(states: Sequence[State]) -> State:
     """Join several batches into one."""
-    return _each(lambda *values: np.concatenate(values), states)
-
-
-def _each(change: Callable[..., np.ndarray], states: Sequence[State]) -> State:
-    """Return a state whose arrays are made from those of `states`; what they lack it lacks too."""
-    columns: dict[str, list[Any]] = {
-        field.name: [getattr(state, field.name) for state in states] for field in dataclasses.fields(State)
-    }
+    columns = {name: [getattr(state, name) for state in states] for name in vars(states[0])}
     arrays: dict[str, Any] = {
-        name: None if values[0] is None else change(*values) for name, values in columns.items()
+        name: None if values[0] is None else np.concatenate(values) for name, values in columns.items()
     }
     return State(**arrays)
 

@@ -7,7 +7,6 @@ action. Both are pure functions: to go on from a fork takes no more than the ste
 import abc
 import dataclasses
 import itertools
-import math
 from typing import Final, Literal
 
 import numpy as np
@@ -24,82 +23,6 @@ Evaluation = Literal["pinned", "forward"]
 
 # Environment steps a schedule takes from one end to the other.
 PERIODS: Final = {"corrected": 20_000, "legacy": 2_000}
-
-
-@dataclasses.dataclass(frozen=True)
-class Schedule:
-    """The level at each environment step since the stream began: a ramp.
-
-    `away` leaves nominal physics (level 0 to 1); `toward` returns to it (1 to 0); both then stay where they are.
-    The level of `toward` at step t is that of `away` at `period` - t, to the last bit.
-
-    >>> Schedule("away", PERIODS["corrected"]).level(np.array([0, 1000, 30_000]))
-    array([0.  , 0.05, 1.  ])
-    """
-
-    direction: Direction
-    period: int
-    log_scale: float | None = None  # the parameter's scale at level 1, where it moves by its logarithm
-
-    def __post_init__(self) -> None:
-        if self.direction not in ("toward", "away"):
-            raise WorldforkError(f"A schedule's direction is 'toward' or 'away'; got {self.direction!r}.")
-        if self.period < 1:
-            raise WorldforkError(f"A schedule's period is a positive number of steps; got {self.period}.")
-
-    def level(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """Return the drift level in [0, 1]."""
-        travelled = np.minimum(self._steps(env_step), self.period)
-        # A whole number of steps is divided in both directions: 1 - t / P would miss (P - t) / P by rounding.
-        from_nominal = travelled if self.direction == "away" else self.period - travelled
-        return np.asarray(from_nominal / self.period)
-
-    def felt(self, level: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """Return the level to set a world to, whose parameter is linear in it.
-
-        By the logarithm the parameter is nominal * scale**level, so that a small one is felt before the end:
-
-        >>> Schedule("away", 20_000, log_scale=0.25).felt(np.array([0.0, 0.5, 1.0]))  # 1, a half, a quarter
-        array([0.        , 0.66666667, 1.        ])
-        """
-        if self.log_scale is None or self.log_scale == 1.0:
-            return level
-        return np.asarray((self.log_scale**level - 1.0) / (self.log_scale - 1.0) + 0.0)  # no negative zero
-
-    @staticmethod
-    def _steps(env_step: int | Integer[np.ndarray, "*n"]) -> Integer[np.ndarray, "*n"]:
-        steps = np.asarray(env_step)
-        if (steps < 0).any():
-            raise WorldforkError(f"Environment steps count from 0 at the stream's beginning; got {steps.min()}.")
-        return steps
-
-
-def evaluation_levels(
-    schedule: Schedule, fork_env_step: int, *, control_steps: int, action_repeat: int, mode: Evaluation
-) -> Float64[np.ndarray, " {control_steps}"]:
-    """Return the level at each control step of an evaluation episode that starts at the fork.
-
-    Paper, "Pinned-physics bias and the forward-window arm": `pinned` holds the level of the fork; `forward` goes on
-    from there along the schedule.
-    """
-    if mode not in ("pinned", "forward"):
-        raise WorldforkError(f"An evaluation is 'pinned' or 'forward'; got {mode!r}.")
-    moving = action_repeat if mode == "forward" else 0
-    return schedule.level(fork_env_step + moving * np.arange(control_steps))
-
-
-def factor(level: Float64[np.ndarray, "*n"], scale: float) -> Float64[np.ndarray, "*n"]:
-    """Return the multiple of the drifting parameter's nominal value; exactly 1 at level 0."""
-    return 1.0 + level * (scale - 1.0)
-
-
-def noisy_action(
-    planned: Float[np.ndarray, "*n A"], normal: Float64[np.ndarray, "*n A"], *, sigma_a: float, bound: float
-) -> Float64[np.ndarray, "*n A"]:
-    """Return the executed action: noise added, then clipped to [-bound, bound]. The model sees the planned one."""
-    if not (math.isfinite(sigma_a) and sigma_a >= 0):
-        raise WorldforkError(f"`sigma_a` is a finite standard deviation, zero or more; got {sigma_a}.")
-    return np.clip(planned.astype(np.float64) + sigma_a * normal, -bound, bound)
 
 
 Key = UInt32[np.ndarray, "2"]
@@ -204,16 +127,31 @@ class Table(DriftShape):
         return levels[np.searchsorted(at, periods, side="right") - 1]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ShapedSchedule(Schedule):
-    """A schedule of another shape than the ramp."""
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """The level at each environment step since the stream began: a ramp, if no other shape is given.
 
-    shape: DriftShape
-    key: tuple[int, int]
+    `away` leaves nominal physics (a ramp: level 0 to 1); `toward` mirrors it and returns there. The level of a
+    ramp's `toward` at step t is that of `away` at `period` - t, to the last bit.
+
+    >>> Schedule("away", PERIODS["corrected"]).level(np.array([0, 1000, 30_000]))
+    array([0.  , 0.05, 1.  ])
+    """
+
+    direction: Direction
+    period: int
+    log_scale: float | None = None  # the parameter's scale at level 1, where it moves by its logarithm
+    shape: DriftShape = dataclasses.field(default_factory=Ramp)
+    key: tuple[int, int] = (0, 0)  # what the shape draws comes from it
 
     def level(self, env_step: int | Integer[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
         """Return the drift level in [0, 1]."""
-        steps = self._steps(env_step)
+        steps = np.asarray(env_step)
+        if isinstance(self.shape, Ramp):
+            travelled = np.minimum(steps, self.period)
+            # A whole number of steps is divided in both directions: 1 - t / P would miss (P - t) / P by rounding.
+            from_nominal = travelled if self.direction == "away" else self.period - travelled
+            return np.asarray(from_nominal / self.period)
         periods = (steps / self.period).reshape(-1)
         level = np.asarray(self.shape.level(periods, np.array(self.key, np.uint32)), np.float64)
         if level.shape != periods.shape or not ((level >= 0.0) & (level <= 1.0)).all():
@@ -222,6 +160,18 @@ class ShapedSchedule(Schedule):
                 f"{level.min()} to {level.max()}; expected {periods.shape}, each in [0, 1]."
             )
         return (level if self.direction == "away" else 1.0 - level).reshape(steps.shape)
+
+    def felt(self, level: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
+        """Return the level to set a world to, whose parameter is linear in it.
+
+        By the logarithm the parameter is nominal * scale**level, so that a small one is felt before the end:
+
+        >>> Schedule("away", 20_000, log_scale=0.25).felt(np.array([0.0, 0.5, 1.0]))  # 1, a half, a quarter
+        array([0.        , 0.66666667, 1.        ])
+        """
+        if self.log_scale is None or self.log_scale == 1.0:
+            return level
+        return np.asarray((self.log_scale**level - 1.0) / (self.log_scale - 1.0) + 0.0)  # no negative zero
 
 
 def schedule(
@@ -238,7 +188,31 @@ def schedule(
     if isinstance(shape, Ramp):
         return Schedule(direction, period, log_scale)
     high, low = (int(word) for word in words(event))
-    return ShapedSchedule(direction, period, log_scale, shape=shape, key=(high, low))
+    return Schedule(direction, period, log_scale, shape, key=(high, low))
+
+
+def evaluation_levels(
+    schedule: Schedule, fork_env_step: int, *, control_steps: int, action_repeat: int, mode: Evaluation
+) -> Float64[np.ndarray, " {control_steps}"]:
+    """Return the level at each control step of an evaluation episode that starts at the fork.
+
+    Paper, "Pinned-physics bias and the forward-window arm": `pinned` holds the level of the fork; `forward` goes on
+    from there along the schedule.
+    """
+    moving = action_repeat if mode == "forward" else 0
+    return schedule.level(fork_env_step + moving * np.arange(control_steps))
+
+
+def factor(level: Float64[np.ndarray, "*n"], scale: float) -> Float64[np.ndarray, "*n"]:
+    """Return the multiple of the drifting parameter's nominal value; exactly 1 at level 0."""
+    return 1.0 + level * (scale - 1.0)
+
+
+def noisy_action(
+    planned: Float[np.ndarray, "*n A"], normal: Float64[np.ndarray, "*n A"], *, sigma_a: float, bound: float
+) -> Float64[np.ndarray, "*n A"]:
+    """Return the executed action: noise added, then clipped to [-bound, bound]. The model sees the planned one."""
+    return np.clip(planned.astype(np.float64) + sigma_a * normal, -bound, bound)
 
 
 def _draws(key: Key, count: int) -> Float64[np.ndarray, " {count}"]:

@@ -28,8 +28,6 @@ from worldfork.lab.environments.drift import factor
 
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
 ENDED: Final = 0  # the first number of a row: how the episode ended, as in `State.ended`
-KEPT: Final = 128  # simulations that may hold a world from one call to the next; some MB each
-HASHED: Final = 256  # bytes of a row that tell it from others nearly always; the rest is compared where they agree
 WORDS: Final = 10  # a PCG64 generator's state in 32-bit words: state, increment, and half a draw kept for later
 
 
@@ -46,9 +44,10 @@ class Advanced(NamedTuple):
 class Simulation(abc.ABC):
     """A world that is held inside. `factor` multiplies what drifts; 1 is the nominal world."""
 
-    # Stepping on is known to give the same bits as restoring the saved row first, so that may be left out.
-    goes_on: ClassVar[bool] = False
-
+    name: str
+    simulator: str  # with its version: part of a ledger's identity
+    parameter: str  # what drifts
+    can_end: bool  # False promises that no episode ends before its last control step
     observation_size: int
     action_size: int
     action_bound: float  # actions lie in [-action_bound, action_bound]
@@ -71,7 +70,7 @@ class Simulation(abc.ABC):
 
     @abc.abstractmethod
     def save(self) -> Float64[np.ndarray, " S"]:
-        """Return everything that the future depends on, a fixed count of numbers; copy it before the next call."""
+        """Return everything that the future depends on, a fixed count of numbers."""
 
     @abc.abstractmethod
     def restore(self, row: Float64[np.ndarray, " S"]) -> None:
@@ -88,41 +87,32 @@ class OneAtATime:
     An episode that ends early stays where it ended and earns nothing more until it is reset, and `State.ended` says
     how it ended. A world whose simulator breaks down is marked unstable and stays where it last was well.
 
-    A row is restored, stepped and saved again. Where a simulation still holds exactly the row that is asked for, as
-    when each step's states are the next step's, it goes on from there: restoring may take as long as half a step.
+    A row is restored, stepped and saved again, always, so that what a simulation did before can not matter.
     """
 
     def __init__(
         self,
         make: Callable[[], Simulation],
         *,
-        name: str,
-        simulator: str,
-        parameter: str,
+        first: Simulation,
         episode_steps: int,
         action_repeat: int,
         scale: float,
         threads: int,
-        can_end: bool = True,
-        first: Simulation | None = None,
     ) -> None:
-        """`can_end` = False promises that no episode ends before `episode_steps`. `first` is one made already."""
-        self.name, self.simulator, self.parameter = name, simulator, parameter
+        """`first` is a simulation that was made already."""
+        self.name, self.simulator, self.parameter = first.name, first.simulator, first.parameter
         self.episode_steps, self.action_repeat = episode_steps, action_repeat
-        self.scale, self.can_end = check.scale(scale), can_end
+        self.scale, self.can_end = check.scale(scale), first.can_end
         self._make = make
-        first = first or make()
         self.observation_size, self.action_size = first.observation_size, first.action_size
         self.action_bound = first.action_bound
         first.begin(0)
         self._size = 1 + len(first.save())
         self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="physics") if threads > 1 else None
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="physics")
         self._lock = threading.Lock()  # one caller at a time: the simulations are scratchpads
-        self._shared = [first]  # one for each thread, which takes world after world
-        # Simulations that hold the world of a row, by the beginning of the row, oldest first.
-        self._held: dict[bytes, tuple[bytes, Simulation]] = {}
-        self._widest = 0  # batch so far
+        self._simulations = [first]  # one for each thread, which takes world after world
 
     def reset(self, seeds: Shaped[np.ndarray, "..."], level: Numbers = 0.0) -> State:
         """Return initial states: row b is a function of `seeds[b]` and the physics of `level`."""
@@ -133,12 +123,12 @@ class OneAtATime:
             np.zeros((batch, self._size)), np.empty((batch, self.observation_size)), np.zeros(batch, np.bool_)
         )
 
-        def begin(simulation: Simulation, world: int, held: bool) -> None:
+        def begin(simulation: Simulation, world: int) -> None:
             simulation.set_factor(factors[world])
             state.observation[world] = simulation.begin(int(numbers[world]))
             state.physics[world, 1:] = simulation.save()
 
-        self._each(begin, list(range(batch)), [None] * batch, state)
+        self._each(begin, range(batch))
         return self._with_ends(state)
 
     def step(
@@ -152,9 +142,8 @@ class OneAtATime:
         after = State(state.physics.copy(), state.observation.copy(), state.unstable.copy())
         reward, zeros = np.zeros(batch), np.zeros(self.observation_size)
 
-        def advance(simulation: Simulation, world: int, held: bool) -> None:
-            if not held:
-                simulation.restore(state.physics[world, 1:])
+        def advance(simulation: Simulation, world: int) -> None:
+            simulation.restore(state.physics[world, 1:])
             simulation.set_factor(factors[world])
             for _ in range(self.action_repeat):
                 done = simulation.advance(actions[world])
@@ -169,14 +158,13 @@ class OneAtATime:
                     break
             after.physics[world, 1:] = simulation.save()
 
-        going_on = np.flatnonzero((state.physics[:, ENDED] == 0.0) & ~state.unstable).tolist()
-        self._each(advance, going_on, _rows(state, going_on), after)
+        self._each(advance, np.flatnonzero((state.physics[:, ENDED] == 0.0) & ~state.unstable).tolist())
         return self._with_ends(after), after.observation.copy(), reward
 
     def read_back(self) -> dict[str, float]:
         """Return what drifts, as a simulation that has been in use holds it at level 0."""
         with self._lock:
-            simulation = self._shared[0]
+            simulation = self._simulations[0]
             simulation.set_factor(float(factor(np.zeros(1), self.scale)[0]))
             return simulation.parameters()
 
@@ -193,67 +181,19 @@ class OneAtATime:
             raise WorldforkError(f"An episode of {self.name} ended, and it says `can_end = False`: say True.")
         return state
 
-    def _each(
-        self,
-        work: Callable[[Simulation, int, bool], None],
-        worlds: list[int],
-        rows: Sequence[bytes | None],
-        after: State,
-    ) -> None:
-        """Do the work for each of these worlds, side by side on as many threads as there are.
-
-        The work is told whether the simulation that it is given holds the world's row. `after` is what it fills.
-        """
+    def _each(self, work: Callable[[Simulation, int], None], worlds: Sequence[int]) -> None:
+        """Do the work for each of these worlds, side by side on as many threads as there are."""
         with self._lock:
-            given = self._simulations_for(rows)
             threads = min(self._threads, len(worlds))
-            while len(self._shared) < threads:
-                self._shared.append(self._shared[0].another())
+            while len(self._simulations) < threads:
+                self._simulations.append(self._simulations[0].another())
 
             def work_through(thread: int) -> None:
                 with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
-                    for place in range(thread, len(worlds), threads):
-                        simulation, held = given[place] or (self._shared[thread], False)
-                        work(simulation, worlds[place], held)
+                    for world in worlds[thread::threads]:
+                        work(self._simulations[thread], world)
 
-            if self._pool is None or threads == 1:
-                for thread in range(threads):
-                    work_through(thread)
-            else:
-                for _ in self._pool.map(work_through, range(threads)):
-                    pass
-            if self._shared[0].goes_on:
-                for row, holder, world in zip(_rows(after, worlds), given, worlds, strict=True):
-                    if holder is not None and not after.unstable[world]:
-                        self._held[row[:HASHED]] = (row, holder[0])
-
-    def _simulations_for(self, rows: Sequence[bytes | None]) -> list[tuple[Simulation, bool] | None]:
-        """Return a simulation for each row, and whether it holds it; None where a shared one has to do.
-
-        Twice as many as a batch has rows are kept at most, since two halves of the worlds may be stepped in turn.
-        """
-        given: list[tuple[Simulation, bool] | None] = [None] * len(rows)
-        if not self._shared[0].goes_on:
-            return given
-        for place, row in enumerate(rows):
-            if row is not None and (holder := self._held.pop(row[:HASHED], None)) is not None:
-                given[place] = (holder[1], holder[0] == row)
-        self._widest = max(self._widest, len(rows))
-        room = min(KEPT, 2 * self._widest) - len(self._held) - sum(holder is not None for holder in given)
-        oldest = list(self._held)
-        for place in [place for place, holder in enumerate(given) if holder is None]:
-            if room > 0:
-                given[place], room = (self._shared[0].another(), False), room - 1
-            elif oldest:
-                given[place] = (self._held.pop(oldest.pop(0))[1], False)
-        return given
-
-
-def _rows(state: State, worlds: list[int]) -> list[bytes]:
-    """Return what `Simulation.save` returned of these worlds, as bytes."""
-    numbers = state.physics[worlds, 1:]
-    width, together = numbers.shape[1] * numbers.itemsize, numbers.tobytes()
-    return [together[start : start + width] for start in range(0, len(together), width)]
+            list((self._pool.map if threads > 1 else map)(work_through, range(threads)))
 
 
 class RestorablePlugin(EnvironmentPlugin):
@@ -303,14 +243,11 @@ class RestorablePlugin(EnvironmentPlugin):
     def build(self, *, scale: float, threads: int) -> OneAtATime:
         return OneAtATime(
             lambda: PairedSimulation(self),
-            name=type(self).__name__,
-            simulator=self.simulator,
-            parameter=self.parameter,
+            first=PairedSimulation(self),
             episode_steps=self.episode_steps,
             action_repeat=self.action_repeat,
             scale=scale,
             threads=threads,
-            can_end=self.can_end,
         )
 
 
@@ -318,7 +255,8 @@ class PairedSimulation(Simulation):
     """A simulator and the functions of a plug-in that save and restore it."""
 
     def __init__(self, plugin: RestorablePlugin) -> None:
-        self._plugin, self._env = plugin, plugin.make()
+        self.name, self.simulator, self.parameter = type(plugin).__name__, plugin.simulator, plugin.parameter
+        self._plugin, self._env, self.can_end = plugin, plugin.make(), plugin.can_end
         self.action_size, self.action_bound = plugin.actions(self._env)
         self.observation_size = len(self.begin(0))
 
@@ -360,19 +298,19 @@ def generator_numbers(generator: np.random.Generator) -> Float64[np.ndarray, " 1
     if state["bit_generator"] != "PCG64":
         raise WorldforkError(f"The simulator draws from {state['bit_generator']}; PCG64 can be kept in a row.")
     parts = (state["state"]["state"], state["state"]["inc"])
-    words = [part >> shift & 0xFFFFFFFF for part in parts for shift in (0, 32, 64, 96)]
+    words = np.frombuffer(b"".join(part.to_bytes(16, "little") for part in parts), "<u4")
     return np.array([*words, state["has_uint32"], state["uinteger"]], np.float64)
 
 
 def restore_generator(generator: np.random.Generator, numbers: Float64[np.ndarray, " 10"]) -> None:
     """Put back what `generator_numbers` returned."""
-    words = [int(number) for number in numbers]
-    whole = [sum(word << 32 * place for place, word in enumerate(words[at : at + 4])) for at in (0, 4)]
+    words = numbers.astype("<u4")
+    state, increment = (int.from_bytes(words[at : at + 4].tobytes(), "little") for at in (0, 4))
     generator.bit_generator.state = {
         "bit_generator": "PCG64",
-        "state": {"state": whole[0], "inc": whole[1]},
-        "has_uint32": words[8],
-        "uinteger": words[9],
+        "state": {"state": state, "inc": increment},
+        "has_uint32": int(words[8]),
+        "uinteger": int(words[9]),
     }
 
 

@@ -59,7 +59,15 @@ stop_clock()
 
 
 class Simulators:
-    """A scratchpad of simulations of one model: `load` or `begin` overwrites what they were before."""
+    """A scratchpad of simulations of one model: `load` or `begin` overwrites what they were before.
+
+    Once either was called, `rows` are the worlds' states, `fields` what tasks read, and `warnings` how often the
+    simulator has warned. They are live: copy them before anything is stepped.
+    """
+
+    rows: Float64[np.ndarray, "n S"]
+    fields: Fields
+    warnings: Warnings
 
     def __init__(
         self, model: Any, *, derived: tuple[str, ...], substeps: int, parameter: str, threads: int
@@ -89,17 +97,19 @@ class Simulators:
             self._drifting = expanded if by_gravity else expanded[:, :, 0]  # of friction, the sliding one
         return self._capacity
 
-    def load(self, rows: Float64[np.ndarray, "n S"], factors: Float64[np.ndarray, " n"]) -> None:
-        """Put worlds in place, each with its own physics."""
+    def load(
+        self,
+        rows: Float64[np.ndarray, "n S"],
+        controls: Float64[np.ndarray, "n A"],
+        factors: Float64[np.ndarray, " n"],
+    ) -> None:
+        """Put worlds in place, each with its own physics, and set the controls that hold from now on."""
         self._use(factors)
-        self._rows[:] = rows
-
-    def control(self, controls: Float64[np.ndarray, "n A"]) -> None:
-        """Set the controls that hold from now on."""
-        self._fields["ctrl"][:] = controls
+        self.rows[:] = rows
+        self.fields["ctrl"][:] = controls
 
     def step(self) -> Warnings:
-        """Take an environment step; returns how often the simulator has warned since `load`, live: copy it."""
+        """Take an environment step; returns `warnings`."""
         return self._run(self._batch.step, self._substeps, UP_TO_VELOCITY)
 
     def begin(
@@ -113,22 +123,14 @@ class Simulators:
         """Make initial states as dm_control does: reset, place, settle, forward; returns which are unstable."""
         self._use(factors)
         if settling_steps:
-            self._rows[:] = self._first_settling_step(positions, factors)
+            self.rows[:] = self._first_settling_step(positions, factors)
             unstable = self._run(self._batch.step, settling_steps - 1).any(axis=1)
             self._batch.bind("time")[: self._size] = 0.0
         else:
             unstable = self._run(self._batch.reset).any(axis=1)
-            self._fields["qpos"][:] = positions
-            self._fields["qvel"][:] = velocities
+            self.fields["qpos"][:] = positions
+            self.fields["qvel"][:] = velocities
         return np.asarray(unstable | self._run(self._batch.forward).any(axis=1))
-
-    def state(self) -> Float64[np.ndarray, "n S"]:
-        """Return the worlds' states, live: copy them before anything is stepped."""
-        return self._rows
-
-    def fields(self) -> Fields:
-        """Return live arrays of the worlds in use: read, do not keep."""
-        return self._fields
 
     def model_at(self, factors: Float64[np.ndarray, "1"]) -> Any:
         """Return the model that a simulator runs on, read back from it once its physics is set."""
@@ -147,9 +149,9 @@ class Simulators:
         """Take hold of the arrays of the first `size` simulators, which are used call after call."""
         self._size = size
         self._ids = None if size == self._capacity else np.arange(size, dtype=np.int32)
-        self._rows, self._factored = self._batch.state[:size], self._drifting[:size]
+        self.rows, self._factored = self._batch.state[:size], self._drifting[:size]
         self.warnings = self._batch.warning[:size, :, COUNT]
-        self._fields = {name: values[:size] for name, values in self._outputs.items()}
+        self.fields = {name: values[:size] for name, values in self._outputs.items()}
 
     def _run(self, advance: Any, *arguments: int) -> Warnings:
         """Advance the worlds. Where the simulator raises an error, a world keeps its state and counts as warned."""

@@ -10,7 +10,6 @@ import importlib.util
 import math
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -134,11 +133,9 @@ def suite_folder() -> Path:
 Randomness = np.random.RandomState  # the generator dm_control draws initial states from
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
 
-CACHED_RESETS: Final = 32_768
-
 
 class SuiteEnvironment(abc.ABC):
-    """A task of the suite. Calls are pure: simulators and initial states are kept only to save time."""
+    """A task of the suite. Calls are pure: simulators are kept only to save time."""
 
     name: ClassVar[str]
     xml: ClassVar[str]
@@ -159,7 +156,6 @@ class SuiteEnvironment(abc.ABC):
         self._simulators = Simulators(
             self.model, derived=self.derived, substeps=self.substeps, parameter=self.parameter, threads=threads
         )
-        self._known: OrderedDict[tuple[int, float], tuple[np.ndarray, np.ndarray, bool]] = OrderedDict()
         # One caller at a time: the simulators are a scratchpad.
         self._lock = threading.Lock()
         self.observation_size = next(self._begin([(0, 1.0)]))[1].size
@@ -184,14 +180,10 @@ class SuiteEnvironment(abc.ABC):
         numbers = check.seeds(seeds)
         factors = factor(check.level(level, len(numbers)), self.scale)
         keys = list(zip(numbers.tolist(), factors.tolist(), strict=True))
+        different = list(dict.fromkeys(keys))  # UPDATE and HOLD begin alike
         with self._lock:
-            missing = [key for key in dict.fromkeys(keys) if key not in self._known]
-            self._known.update(zip(missing, self._begin(missing), strict=True))
-            for key in keys:
-                self._known.move_to_end(key)
-            physics, observation, unstable = ([self._known[key][part] for key in keys] for part in range(3))
-            while len(self._known) > CACHED_RESETS:
-                self._known.popitem(last=False)
+            begun = dict(zip(different, self._begin(different), strict=True))
+        physics, observation, unstable = ([begun[key][part] for key in keys] for part in range(3))
         return State(
             np.array(physics).reshape(len(keys), self._simulators.state_size),
             np.array(observation).reshape(len(keys), self.observation_size),
@@ -217,22 +209,20 @@ class SuiteEnvironment(abc.ABC):
         worlds = self._simulators
         with self._lock, np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
             for part in self._parts(batch):
-                worlds.load(state.physics[part], factors[part])
-                worlds.control(controls[part])
-                fields = worlds.fields()
+                worlds.load(state.physics[part], controls[part], factors[part])
                 warnings = np.empty((self.action_repeat, *worlds.warnings.shape), np.int32)
                 earned = np.empty(warnings.shape[:2])
                 for step in range(self.action_repeat):
                     warnings[step] = worlds.step()
-                    earned[step] = self.reward(fields)
+                    earned[step] = self.reward(worlds.fields)
                 # Once per control step, not once per environment step: one world's time goes into calling NumPy.
                 lost = warnings.any(axis=2) | ~np.isfinite(earned) | unstable[part]
                 lost = np.logical_or.accumulate(lost)
                 earned[lost] = 0.0
                 reward[part] += np.add.accumulate(earned)[-1]  # in their order
                 unstable[part] = lost[-1]
-                physics[part] = worlds.state()
-                observation[part] = self.observe(fields)
+                physics[part] = worlds.rows
+                observation[part] = self.observe(worlds.fields)
         shown = np.isfinite(observation)
         unstable |= ~shown.all(axis=1)
         observation[~shown] = 0.0
@@ -255,33 +245,24 @@ class SuiteEnvironment(abc.ABC):
         """Make initial states for (seed, factor), as many at a time as there are simulators."""
         random = Randomness(0)
         for part in self._parts(len(keys)):
-            drawn = [self.draw(seeded(random, seed)) for seed, _ in keys[part]]
+            drawn = []
+            for seed, _ in keys[part]:
+                random.seed(seed)  # as a new Randomness(seed), which would gather entropy first
+                drawn.append(self.draw(random))
             unstable = self._simulators.begin(
                 np.array([qpos for qpos, _ in drawn]),
                 np.array([qvel for _, qvel in drawn]),
                 np.array([factor for _, factor in keys[part]]),
                 settling_steps=self.settling_steps,
             )
-            yield from zip(self._simulators.state().copy(), finite(self._shown()), unstable.tolist(), strict=True)
-
-    def _shown(self) -> Float64[np.ndarray, "n O"]:
-        with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
-            return self.observe(self._simulators.fields())
+            with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
+                shown = self.observe(self._simulators.fields)
+            shown[~np.isfinite(shown)] = 0.0
+            yield from zip(self._simulators.rows.copy(), shown, unstable.tolist(), strict=True)
 
     def _parts(self, batch: int) -> Iterator[slice]:
         size = self._simulators.reserve(batch)
         return (slice(start, min(start + size, batch)) for start in range(0, batch, size))
-
-
-def seeded(random: Randomness, seed: int) -> Randomness:
-    """Return `random` as a new Randomness(seed) would be; a new one gathers entropy first, which takes longer."""
-    random.seed(seed)
-    return random
-
-
-def finite(observation: Float64[np.ndarray, "n O"]) -> Float64[np.ndarray, "n O"]:
-    """Replace what is not finite by zeros: only worlds that are marked unstable have such observations."""
-    return np.where(np.isfinite(observation), observation, 0.0)
 
 
 def physical_parameters(model: Any) -> dict[str, float]:

@@ -140,7 +140,7 @@ def roll_forks(
         context.environment(task),
         parameters,
         Draws.of([fork.cell.event(Purpose.INITIAL_STATE, seed).at(fork=fork.k) for fork in forks], episodes),
-        levels=np.stack([_levels(context, fork) for fork in forks]),
+        levels=np.stack([fork_levels(context, fork) for fork in forks]),
         action_noise=arm.stream.action_noise,
         halves=context.registration.execution.halves,
         record=record,
@@ -195,7 +195,7 @@ def _parameters(context: Context, forks: Sequence[Fork]) -> Arrays:
     return arrays.concatenate([context.checkpoint(f.cell.task, f.cell.checkpoint).parameters for f in forks])
 
 
-def _levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
+def fork_levels(context: Context, fork: Fork) -> Float64[np.ndarray, " T"]:
     """Return the level that the world is set to at each step of a fork's evaluations."""
     environment, schedule = context.environment(fork.cell.task), context.schedule(fork.cell)
     levels = evaluation_levels(

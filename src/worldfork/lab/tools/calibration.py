@@ -15,10 +15,9 @@ from jaxtyping import Bool, Float64, Int64
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.linear_quadratic import LinearQuadratic
 from worldfork.lab.environments.closed_form import expected_return
-from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import Fork, evaluate_block, rows_of
+from worldfork.lab.forks.label import Fork, evaluate_block, fork_levels, rows_of
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
 from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.stream import Stream
@@ -134,10 +133,10 @@ def measure(context: Context, *, progress: Progress = silent) -> Calibration:
         if not isinstance(agent, LinearQuadratic):
             raise WorldforkError(f"Only the linear-quadratic world has a closed form; {cell.id} is another.")
         updated = agent.gain(evaluation.updated)[: len(block)]
-        for (cell, k), row, gain in zip(block, rows_of(context, together, evaluation), updated, strict=True):
-            frozen = agent.gain(context.checkpoint(cell.task, cell.checkpoint).parameters)[0]
-            truth = _expected(context, cell, k, gain) - _expected(context, cell, k, frozen)
-            forks.append((cell.id, k, truth, row.hold, row.update))
+        for fork, row, gain in zip(together, rows_of(context, together, evaluation), updated, strict=True):
+            frozen = agent.gain(context.checkpoint(cell.task, fork.cell.checkpoint).parameters)[0]
+            truth = _expected(context, fork, gain) - _expected(context, fork, frozen)
+            forks.append((fork.cell.id, fork.k, truth, row.hold, row.update))
         progress("forks", number, len(blocks))
     cells, ks, truths, hold, update = zip(*forks, strict=True)
     # A return that is not finite is null in a row: here it becomes NaN, and its fork is not covered.
@@ -145,18 +144,8 @@ def measure(context: Context, *, progress: Progress = silent) -> Calibration:
     return Calibration(list(cells), np.array(ks), np.array(truths), *returns)
 
 
-def _expected(context: Context, cell: Cell, k: int, gain: Float64[np.ndarray, " 2"]) -> float:
-    """Return the expected return of a gain at fork k of the cell, by the closed form."""
-    arm, world = context.registration.arm(cell.arm), context.environment(cell.task)
+def _expected(context: Context, fork: Fork, gain: Float64[np.ndarray, " 2"]) -> float:
+    """Return the expected return of a gain in the evaluations of a fork, by the closed form."""
+    noise, world = context.registration.arm(fork.cell.arm).stream.action_noise, context.environment(fork.cell.task)
     assert isinstance(world, World)
-    schedule = context.schedule(cell)
-    levels = evaluation_levels(
-        schedule,
-        k * world.episode_steps * world.action_repeat,
-        control_steps=world.episode_steps,
-        action_repeat=world.action_repeat,
-        mode=arm.evaluation.mode,
-    )
-    return expected_return(
-        world.matrices, gain[None], levels=schedule.felt(levels), action_noise=arm.stream.action_noise
-    )
+    return expected_return(world.matrices, gain[None], levels=fork_levels(context, fork), action_noise=noise)

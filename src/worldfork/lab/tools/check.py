@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import traceback
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,16 +15,14 @@ from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.checkpoints import checkpoint_files, checkpoint_source
 from worldfork.lab.forks.context import Context, outside_code
 from worldfork.lab.forks.label import read_signals, validation_losses
-from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.stream import window
 from worldfork.lab.tools import cost
 from worldfork.lab.tools.probe import Probe, outside_tasks, place_of
 from worldfork.lab.tools.probe import probe as probe_registration
-from worldfork.lab.tools.short_episode import short_episode
+from worldfork.lab.tools.short_episode import prepared_update, short_episode
 from worldfork.ledger.closed_loop import policy_of
 from worldfork.ledger.consistency import counted_twice
 from worldfork.progress import Progress, silent
-from worldfork.randomness import Event, Purpose, words
+from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Registration, cells, open_authored
 from worldfork.registration.advice import idle_settings
 
@@ -48,9 +46,7 @@ class Check:
     deployments: tuple[cost.DeploymentCount, ...] = ()  # what [deployment] amounts to, task by task
     deployment_seconds: tuple[dict[str, float], ...] = ()  # of each of these, at most
     ends: tuple[str, ...] = ()  # of worlds whose episodes can end early: how often they do
-    probed: tuple[
-        str, ...
-    ] = ()  # tasks that a new run tries first, since not all of their code comes with worldfork
+    probed: tuple[str, ...] = ()  # tasks that a new run tries first: not all of their code comes with worldfork
     trial: Probe | None = None  # what a small block that was computed several times showed
 
     @property
@@ -85,14 +81,14 @@ def check(
             context.accepted(arm, task)  # what would fail in every block is refused here
     assert context.signals is not None
     _policies_accepted(registered)
-    missing = _missing(registered, root)
+    models, missing = _models(registered, root)
     work, deployments = cost.count(context), cost.count_deployments(context)
     stepped: list[str] = []
     ends: list[str] = []
     seconds: list[cost.Seconds] = []
     deployment_seconds: list[dict[str, float]] = []
     if not missing:
-        context = Context(registered, checkpoint_files(registered, root=root, copies=root))
+        context = Context(registered, models)
         missing = _unusable(context, progress)
     if not missing:
         for arm in registered.arms:
@@ -137,18 +133,17 @@ def _policies_accepted(registered: Registration) -> None:
             raise WorldforkError(f"[deployment.policies.{name}]: {error}") from error
 
 
-def _missing(registered: Registration, root: Path) -> list[str]:
-    """Checkpoints that are registered and not there."""
+def _models(registered: Registration, root: Path) -> tuple[Any, list[str]]:
+    """Return the files of the checkpoints, or a sentence about those that are registered and not there."""
     try:
-        checkpoint_files(registered, root=root, copies=root)
+        return checkpoint_files(registered, root=root, copies=root), []
     except WorldforkError as error:
         places = {(cell.task, cell.checkpoint) for cell in cells(registered)}
         sources = [checkpoint_source(registered, *place, root=root) for place in sorted(places)]
         absent = [source for source in sources if source is not None and not source.exists()]
         named = ", ".join(source.name for source in absent[:SHOWN]) + (", ..." if len(absent) > SHOWN else "")
         among = f"{len(absent)} of {len(sources)} checkpoints are not there ({named}). " if absent else ""
-        return [f"{among}{error}"]
-    return []
+        return None, [f"{among}{error}"]
 
 
 def _unusable(context: Context, progress: Progress) -> list[str]:
@@ -200,16 +195,7 @@ def _take_step(context: Context, arm: Arm, task: str) -> None:
     fork = short_episode(context, arm, task)
     loss = float(validation_losses(context, [fork])[0])
     read_signals(context, fork, level=0.0, validation_loss=loss)
-    mechanism = context.mechanism(arm).model_copy(update={"steps": min(1, arm.mechanism.steps)})
-    origin = Origin.of([context.checkpoint(task, fork.cell.checkpoint)], replay=mechanism.reads_replay)
-    mechanism.update(
-        context.agent(task, arm),
-        origin.parameters,
-        optimiser=origin.optimiser,
-        origin=origin,
-        window=window([fork.stream.recording], [fork.k]),
-        batch_keys=words(Event(purpose=Purpose.UPDATE_BATCH, task=task, direction="check"))[None],
-    )
+    prepared_update(context, arm, task, fork.stream.recording, fork.k, steps=min(1, arm.mechanism.steps))()
 
 
 SOME: Final = 4  # episodes that are looked at, of each checkpoint and level

@@ -16,10 +16,8 @@ from worldfork.lab.closed_loop.batches import deployment_batches
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.mechanisms.base import Origin
-from worldfork.lab.stream import window as window_of
-from worldfork.lab.tools.short_episode import short_episode
-from worldfork.randomness import Event, Purpose, words
+from worldfork.lab.tools.short_episode import prepared_update, short_episode
+from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm
 
 STEPS = 4  # control steps that are timed
@@ -63,32 +61,25 @@ def count(context: Context) -> list[Count]:
     """Return the work of every arm and task, shared streams and HOLD branches counted once."""
     registration = context.registration
     batches = stream_batches(registration)
-    streams = [(batch[0].arm, batch[0].task) for batch in batches]
-    cells_of = [(cell.arm, cell.task) for batch in batches for cell in batch]
-    blocks = {
-        shared: [
-            (block[0][0].arm, block[0][0].task, [k for _, k in block])
-            for block in fork_blocks(registration, shared=shared)
-        ]
-        for shared in (False, True)
-    }
+    blocks = {shared: fork_blocks(registration, shared=shared) for shared in (False, True)}
     counts = []
     for arm in registration.arms:
         for task in arm.tasks:
             steps = context.environment(task).episode_steps
+            streams = [batch for batch in batches if (batch[0].arm, batch[0].task) == (arm.name, task)]
             unshared, shared = (
-                [points for name, of, points in blocks[kind] if (name, of) == (arm.name, task)]
+                [block for block in blocks[kind] if (block[0][0].arm, block[0][0].task) == (arm.name, task)]
                 for kind in (False, True)
             )
-            updates = [k for points in (*unshared, *shared) for k in points]
+            updates = [k for block in (*unshared, *shared) for _, k in block]
             episodes = (len(updates) + sum(map(len, unshared))) * arm.evaluation.episodes
             counts.append(
                 Count(
                     arm=arm.name,
                     task=task,
-                    streams=streams.count((arm.name, task)),
+                    streams=len(streams),
                     blocks=len(unshared) + len(shared),
-                    stream_steps=steps * arm.stream.decision_points * cells_of.count((arm.name, task)),
+                    stream_steps=steps * arm.stream.decision_points * sum(map(len, streams)),
                     batch_steps=steps,
                     updates=len(updates),
                     gradient_steps=sum(_dose(context, arm, task, k) for k in updates),
@@ -116,9 +107,7 @@ class DeploymentCount:
     most_updates: int  # if every policy but never fired at every decision point
     most_gradient_steps: int
     tried_sets: int = 0  # of a full batch: those whose policy tries its updates, which have an incumbent
-    most_trial_episodes: int = (
-        0  # if an update was on trial in every episode after the first; incumbents play them too
-    )
+    most_trial_episodes: int = 0  # one in every episode after the first; incumbents play them too
 
 
 def count_deployments(context: Context) -> list[DeploymentCount]:
@@ -252,23 +241,10 @@ def _train(context: Context, arm: Arm, task: str, sets: int) -> float:
     as the longest of its updates."""
     if (longest := _dose(context, arm, task, arm.stream.decision_points)) == 0:
         return 0.0
-    agent, points = context.agent(task, arm), arm.stream.decision_points
-    checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
+    points, trained = arm.stream.decision_points, min(TRAINED, longest)
     columns = short_episode(context, arm, task).stream.recording
     recording = {name: np.concatenate([values] * points) for name, values in columns.items()}
-    trained = min(TRAINED, longest)
-    mechanism = context.mechanism(arm)
-    fixed = {"passes": None} if "passes" in type(mechanism).model_fields else {}
-    mechanism = mechanism.model_copy(update={"steps": trained, **fixed})
-    keys = np.stack([words(Event(purpose=Purpose.UPDATE_BATCH, fork=index)) for index in range(sets)])
-    window = window_of([recording] * sets, [points] * sets)
-    origin = Origin.of([checkpoint], replay=mechanism.reads_replay).take(np.zeros(sets, np.int64))
-
-    def go() -> None:
-        mechanism.update(
-            agent, origin.parameters, optimiser=origin.optimiser, origin=origin, window=window, batch_keys=keys
-        )
-
+    go = prepared_update(context, arm, task, recording, points, steps=trained, sets=sets)
     return _second_time(go) * longest / trained
 
 
@@ -279,7 +255,7 @@ def _dose(context: Context, arm: Arm, task: str, k: int) -> int:
     return mechanism.dose(context.agent(task, arm), seen)
 
 
-def _second_time(go: Callable[[], None]) -> float:
+def _second_time(go: Callable[[], object]) -> float:
     go()
     began = time.perf_counter()
     go()

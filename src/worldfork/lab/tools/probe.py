@@ -9,9 +9,9 @@ a few steps of every registered mechanism show that scope, settings and precisio
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from worldfork import registry
 from worldfork.blobs import Blob
@@ -41,7 +41,7 @@ EPISODES: Final = 2
 STEPS: Final = 2  # of each registered mechanism
 NULL: Final = "null-"  # what the names of arms with the mechanism `none` begin with
 SHOWN: Final = 3  # differences that are printed
-Result = TypeVar("Result")
+PREALLOCATE: Final = "XLA_PYTHON_CLIENT_PREALLOCATE"
 
 OWN_DRAWS = (
     "The agent, the world or the mechanism draws random numbers of its own, or remembers earlier calls: draw from "
@@ -112,20 +112,28 @@ def probe_setting(
     began = time.perf_counter()
     registration = restore(setting.registration)
     chosen = tasks if tasks is not None else list(registration.tasks)
-    small = _with(setting, _reduced(registration, chosen, forks_per_block=1))
-    shaped = _with(setting, _reduced(registration, chosen, forks_per_block=2))
+    small, shaped = (
+        _with(setting, reduced)
+        for reduced in (_reduced(registration, chosen, forks_per_block=forks) for forks in (1, 2))
+    )
     whole, once = Trial(small, shaped), Trial(small, None)
     if executor is not None:
         results = dict(executor.map(attempt, [whole, once]))
-        came = [results[0], results[1]]
+        answers = [results[0], results[1]]
     else:
-        came = [attempt(whole)]
-        came += [] if came[0].problem else _computed_elsewhere(once)
+        answers = [attempt(whole)]
+        answers += [] if answers[0].problems else _computed_elsewhere(once)
     # A worker may be lost over a trial.
-    answers = [Attempt({}, problem=answer.reason) if isinstance(answer, Failed) else answer for answer in came]
-    problems = tuple(_judged(answers))
-    silent = _silent(registration, answers[0].rows)
-    return Probe(len(answers[0].rows), len(answers) > 1, time.perf_counter() - began, problems, silent)
+    first, *others = (
+        Attempt({}, (f"It can not be computed: {answer.reason}",)) if isinstance(answer, Failed) else answer
+        for answer in answers
+    )
+    problems = first.problems
+    for other in others:
+        problems = problems or tuple(f"In another process: {line}" for line in other.problems)
+        problems = problems or _changed(first.rows, other.rows, "In another process", PROCESSES)
+    silent = _silent(registration, first.rows)
+    return Probe(len(first.rows), bool(others), time.perf_counter() - began, problems, silent)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,47 +154,30 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """The rows of each cell of a trial, or why there are none."""
+    """The rows of each cell of a trial, and what is wrong with them or with computing them."""
 
     rows: dict[str, ForkRow]
-    again: dict[str, ForkRow] | None = None
-    shaped: dict[str, ForkRow] | None = None  # where the agent says that the shape does not matter
-    problem: str = ""
+    problems: tuple[str, ...] = ()
 
 
 def attempt(trial: Trial) -> Attempt:
     """Compute a trial in this process."""
-    try:
-        rows = _computed(trial.small)
-        if trial.shaped is None or _not_null(rows):
-            return Attempt(rows)
-        shaped = None if _shape_sensitive(trial.small) else _computed(trial.shaped, copies=2)
-        return Attempt(rows, _computed(trial.small), shaped)
-    except _Refused as refusal:
-        return Attempt({}, problem=str(refusal))
+    result = attempted(lambda: _attempt(trial))
+    if isinstance(result, Failed):
+        return Attempt({}, (f"It can not be computed: {result.reason} ({place_of(result.details)})",))
+    return result
 
 
-class _Refused(Exception):
-    """A piece of the trial could not be computed."""
-
-
-def _judged(answers: Sequence[Attempt]) -> list[str]:
-    """List what is wrong: the first thing that explains the others."""
-    first, *others = answers
-    where = ("", *["in another process: "] * len(others))
-    problems = [
-        f"It can not be computed: {place}{answer.problem}"
-        for place, answer in zip(where, answers, strict=True)
-        if answer.problem
-    ]
-    problems = problems[:1] or _not_null(first.rows)
-    if not problems and first.again is not None:
-        problems = _changed(first.rows, first.again, "Computed a second time", OWN_DRAWS)
-    if not problems and first.shaped is not None:
-        problems = _changed(first.rows, first.shaped, "In a block of two forks instead of one", SHAPES)
-    for other in others:
-        problems = problems or _changed(first.rows, other.rows, "In another process", PROCESSES)
-    return problems
+def _attempt(trial: Trial) -> Attempt:
+    """Compute a trial, up to the first thing that is wrong: it explains the others."""
+    rows = _computed(trial.small)
+    problems = _not_null(rows)
+    if trial.shaped is not None and not problems:
+        problems = _changed(rows, _computed(trial.small), "Computed a second time", OWN_DRAWS)
+        if not problems and not _shape_sensitive(trial.small):
+            shaped = _computed(trial.shaped, copies=2)
+            problems = _changed(rows, shaped, "In a block of two forks instead of one", SHAPES)
+    return Attempt(rows, problems)
 
 
 def _silent(registration: Registration, rows: dict[str, ForkRow]) -> tuple[str, ...]:
@@ -252,20 +243,13 @@ def _computed(setting: Setting, *, copies: int = 1) -> dict[str, ForkRow]:
     streams: dict[Cell, Stream] = {}
     rows: dict[Cell, ForkRow] = {}
     for batch in stream_batches(registration):
-        streams.update(zip(batch, _done(lambda: run_streams(context, batch)), strict=True))  # noqa: B023
+        streams.update(zip(batch, run_streams(context, batch), strict=True))
     for shared in (False, True):
         for block in fork_blocks(registration, shared=shared):
             forks = [Fork(cell, k, streams[stream_of[cell]], rows.get(hold_of[cell])) for cell, k in block]
-            labelled, _ = _done(lambda: label(context, forks * copies))  # noqa: B023
+            labelled, _ = label(context, forks * copies)
             rows.update(zip((cell for cell, _ in block), labelled, strict=False))
     return {cell.id: row for cell, row in rows.items()}
-
-
-def _done(work: Callable[[], Result]) -> Result:
-    result = attempted(work)
-    if isinstance(result, Failed):
-        raise _Refused(f"{result.reason} ({place_of(result.details)})")
-    return result
 
 
 def place_of(details: str) -> str:
@@ -281,39 +265,39 @@ def place_of(details: str) -> str:
 def _shape_sensitive(setting: Setting) -> bool:
     """Return True if any agent says that its digits depend on the block: then cell.json holds the block's shape."""
     context = context_of_setting(setting)
-    described = _done(lambda: describe(context, cells(context.registration)))
-    return any(configuration["block"] is not None for configuration in described.configurations)
+    configurations = describe(context, cells(context.registration)).configurations
+    return any(configuration["block"] is not None for configuration in configurations)
 
 
-def _not_null(rows: dict[str, ForkRow]) -> list[str]:
+def _not_null(rows: dict[str, ForkRow]) -> tuple[str, ...]:
     """List what the mechanism `none` did, which must be nothing."""
-    return [
+    return tuple(
         f"{cell.removeprefix(NULL)}: with the mechanism `none` both branches are one computation, and dR was "
         f"{row.delta}, not 0.0 (UPDATE {row.update}, HOLD {row.hold}). {OWN_DRAWS}"
         for cell, row in rows.items()
         if cell.startswith(NULL) and row.hold != row.update
-    ]
+    )
 
 
-def _changed(before: dict[str, ForkRow], after: dict[str, ForkRow], when: str, remedy: str) -> list[str]:
+def _changed(before: dict[str, ForkRow], after: dict[str, ForkRow], when: str, remedy: str) -> tuple[str, ...]:
     """Describe what came out differently, of the first cell in which something did."""
     for cell, row in before.items():
         lines = difference(row.payload(), after[cell].payload())
         if lines:
             more = f", and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
-            return [
-                f"{cell.removeprefix(NULL)}: {when} other digits came: {'; '.join(lines[:SHOWN])}{more}. {remedy}"
-            ]
-    return []
+            came = f"{when} other digits came: {'; '.join(lines[:SHOWN])}{more}"
+            return (f"{cell.removeprefix(NULL)}: {came}. {remedy}",)
+    return ()
 
 
 def _computed_elsewhere(trial: Trial) -> list[Attempt | Failed]:
     """Compute a trial in a process of its own, which shares an accelerator with this one."""
-    setting, before = "XLA_PYTHON_CLIENT_PREALLOCATE", dict(os.environ)
-    os.environ[setting] = "false"
+    before = os.environ.get(PREALLOCATE)
+    os.environ[PREALLOCATE] = "false"
     try:
         with opened("local", {"workers": 2}) as processes:  # one worker would be this process itself
             return [answer for _, answer in processes.map(attempt, [trial])]
     finally:
-        os.environ.pop(setting)
-        os.environ.update({name: value for name, value in before.items() if name == setting})
+        del os.environ[PREALLOCATE]
+        if before is not None:
+            os.environ[PREALLOCATE] = before

@@ -6,6 +6,8 @@ actions are repeated in turn until the episode ends, since planning is what take
 """
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -14,8 +16,10 @@ from jaxtyping import Float, UInt32
 from worldfork.lab.agents.base import Agent, Arrays, Belief, Decision, Surprise, taken_by
 from worldfork.lab.forks.context import Context
 from worldfork.lab.forks.label import Fork
-from worldfork.lab.stream import deploy
-from worldfork.randomness import Event, Purpose
+from worldfork.lab.mechanisms.base import Origin, Update
+from worldfork.lab.stream import deploy, window
+from worldfork.ledger.arrays import Columns
+from worldfork.randomness import Event, Purpose, words
 from worldfork.registration import Arm, cells
 
 PLANNED: Final = 2  # control steps
@@ -35,6 +39,33 @@ def short_episode(context: Context, arm: Arm, task: str) -> Fork:
         after_end=context.after_end(task) or "reset",
     )
     return Fork(cell, 1, stream)
+
+
+def prepared_update(
+    context: Context,
+    arm: Arm,
+    task: str,
+    recording: Columns,
+    episodes: int,
+    *,
+    steps: int,
+    sets: int = 1,
+) -> Callable[[], Update]:
+    """Return an update of so many sets, each the first checkpoint with this recording, ready to be computed."""
+    mechanism = context.mechanism(arm)
+    fixed = {"passes": None} if "passes" in type(mechanism).model_fields else {}
+    mechanism = mechanism.model_copy(update={"steps": steps, **fixed})
+    checkpoint = context.checkpoint(task, context.registration.grid.checkpoints[0])
+    origin = Origin.of([checkpoint], replay=mechanism.reads_replay).take(np.zeros(sets, np.int64))
+    return functools.partial(
+        mechanism.update,
+        context.agent(task, arm),
+        origin.parameters,
+        optimiser=origin.optimiser,
+        origin=origin,
+        window=window([recording] * sets, [episodes] * sets),
+        batch_keys=np.stack([words(Event(purpose=Purpose.UPDATE_BATCH, fork=index)) for index in range(sets)]),
+    )
 
 
 class _Repeating:
