@@ -13,7 +13,7 @@ from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.page import Page, environment, page_name, policy, render, script, style
 from worldfork.analysis.present.page.view import parts
 from worldfork.analysis.present.strips import Strip
-from worldfork.analysis.present.table import Cell, Table
+from worldfork.analysis.present.table import Cell, Cells, Row, Table
 from worldfork.analysis.present.text.answers import MANY, VERBS, Answer, read_as
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs
 from worldfork.analysis.present.text.deployments import followed_answer
@@ -126,26 +126,23 @@ class Comparison:
     def table(self) -> Table:
         """Those that are resolved, on one line; each leads to the page of its study."""
         by_rule = any(verdict.graded.by_rule for _, verdict in self.rows)
+        rows = []
+        for line, verdict in self.rows:
+            graded = verdict.graded
+            cells: Cells = [
+                ("mean dR", number(graded.mean, graded.digits)),
+                ("95%", span(graded.interval, graded.digits)),
+                ("of frozen", _share(verdict.answer.scale.of_frozen)),
+                ("checkpoints", str(graded.checkpoints)),
+            ]
+            key = (Cell(line.name, link=quote(line.address)), self._named(line, verdict))
+            rows.append(Row(key, cells, Strip(mean=graded.mean, student_t=graded.interval)))
         return Table.of(
             self.task,
             f"{self.task}: {len(self.rows)} resolved. Dot and line: mean dR with the 95% interval over checkpoints "
             f"that resolved it: Student-t{', of a study that stops that of its rule' if by_rule else ''}.",
             ("study", "arm"),
-            [
-                (
-                    (Cell(line.name, link=quote(line.address)), self._named(line, verdict)),
-                    verdict,
-                    verdict.graded.digits,
-                )
-                for line, verdict in self.rows
-            ],
-            [
-                ("mean dR", lambda verdict, digits: number(verdict.graded.mean, digits)),
-                ("95%", lambda verdict, digits: span(verdict.graded.interval, digits)),
-                ("of frozen", lambda verdict, _: _share(verdict.answer.scale.of_frozen)),
-                ("checkpoints", lambda verdict, _: str(verdict.graded.checkpoints)),
-            ],
-            strip=lambda verdict: Strip(mean=verdict.graded.mean, student_t=verdict.graded.interval),
+            rows,
         )
 
 
