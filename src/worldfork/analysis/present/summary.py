@@ -26,14 +26,11 @@ from worldfork.analysis.present.text.arms import (
     changed,
     contrast_summary,
     contrast_words,
-    dose_means,
-    noise_words,
-    sweep_words,
-    window_means,
 )
 from worldfork.analysis.present.text.deployments import deployment_words, followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
 from worldfork.analysis.present.text.stopping import outcome_words, question_answers, rule_words
+from worldfork.analysis.present.text.sweeps import dose_words, noise_words, window_words
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import USEFUL
 from worldfork.analysis.present.text.value import (
@@ -152,9 +149,9 @@ def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
 
 def sweeps(score: Score) -> Iterator[tuple[str, str, Table]]:
     """Yield a heading, a sentence and a table for each number in which arms differ; nothing where none do."""
-    if words := sweep_words("number of gradient steps", dose_means(score.doses)):
+    if words := dose_words(score.doses):
         yield "Dose by dose", words, design.doses(score.doses, score.arms)
-    if words := sweep_words("window", window_means(score)):
+    if words := window_words(score):
         yield "Window by window", words, design.windows(score)
     if score.noises:
         yield "Noise by noise", noise_words(score.noises), design.noises(score.noises)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from worldfork.analysis.present.strips import Strip
 from worldfork.analysis.present.table import Cells, Column, Row, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
-from worldfork.analysis.present.text import arms as text
 from worldfork.analysis.present.text.arms import arms_of
 from worldfork.analysis.present.text.formatting import (
     DASH,
@@ -23,6 +22,7 @@ from worldfork.analysis.present.text.formatting import (
     word,
 )
 from worldfork.analysis.present.text.stopping import FIXED_NUMBER, RULE_INTERVAL, graded_difference
+from worldfork.analysis.present.text.sweeps import windows as swept_windows
 from worldfork.analysis.score import Score
 from worldfork.analysis.score.contrasts import Contrast, PairedDifference
 from worldfork.analysis.score.result import ArmScore
@@ -242,12 +242,11 @@ def doses(sweeps: Mapping[str, Mapping[str, DoseSweep]], arms: Mapping[str, ArmS
 def windows(score: Score) -> Table:
     """Return a row per task, group of arms and window; without rows where no three arms differ in it alone."""
     rows = []
-    for (task, label), swept in text.windows(score).items():
-        for arm, figures in swept:
-            effect = figures.effect.all_attempted
-            key, cells = (task, f"{arm.mechanism.window:,}", label), [("mean dR, Student-t", estimate(effect))]
-            strip = Strip(mean=effect.mean, student_t=effect.student_t, bootstrap=effect.bootstrap)
-            rows.append(Row(key, cells, strip))
+    for task, groups in swept_windows(score).items():
+        for label, swept in groups.items():
+            for window, effect in swept:
+                strip = Strip(mean=effect.mean, student_t=effect.student_t, bootstrap=effect.bootstrap)
+                rows.append(Row((task, window, label), [("mean dR, Student-t", estimate(effect))], strip))
     caption = "The window of an update, the last transitions that it may see: mean dR of all attempted forks."
     return Table.of("windows", caption, ("Task", "Window", "Arms"), rows)
 
