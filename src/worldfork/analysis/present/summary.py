@@ -20,7 +20,7 @@ from worldfork.analysis.present.tables import (
     without_lone_arm,
 )
 from worldfork.analysis.present.tables.effects import Scores
-from worldfork.analysis.present.text.answers import MANY, answer, corrected, detectable, read_as
+from worldfork.analysis.present.text.answers import MANY, answer, corrected, detectable, read_as, undefined_figures
 from worldfork.analysis.present.text.arms import (
     arms_of,
     changed,
@@ -43,7 +43,6 @@ from worldfork.analysis.present.text.value import (
 )
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import TaskDeployment
-from worldfork.analysis.score.undefined import settle
 from worldfork.counting import plural
 from worldfork.ledger.pretraining import Seed
 
@@ -125,7 +124,7 @@ def _stopping(score: Score, *, verbose: bool) -> Iterator[Block]:
         return
     yield Heading("Stopping")
     yield Paragraph("", lead=outcome_words(score.stopping))
-    yield from (Paragraph(words) for words in question_answers(score, score.stopping))
+    yield from (Paragraph(words) for words in question_answers(score))
     if verbose:
         yield from (dataclasses.replace(build(score), caption="") for build in (stopping.stopping, stopping.looks))
     yield Paragraph(rule_words(score.stopping), faint=True)
@@ -269,10 +268,8 @@ def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Itera
         yield Paragraph("The candidates are those of the registration: [scoring] triggers.", faint=True)
     yield from (Paragraph(line) for line in _left_out(scores))
     if verbose:
-        _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
-        causes = [reason["why"] for reason in reasons]
-        for why in dict.fromkeys(causes):
-            yield Paragraph(f"{plural(causes.count(why), 'undefined figure')}: {why}.", faint=True)
+        for why, figures in undefined_figures(score).items():
+            yield Paragraph(f"{plural(len(figures), 'undefined figure')}: {why}.", faint=True)
 
 
 def _left_out(scores: Scores) -> list[str]:

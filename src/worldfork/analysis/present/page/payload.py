@@ -55,7 +55,7 @@ def payload(material: Material) -> Json:
             for task, score in scored.tasks.items()
         ],
         "streams": list(streams.values()),
-        "permutations": material.rules.permutations,
+        "permutations": material.score.rules.permutations,
     }
 
 
@@ -131,7 +131,7 @@ def _part(
         ],
         "forks": _forks(shown, score, small=small),
         "policies": {side: _references(score, side) for side in SIDES},
-        "triggers": _triggers(score, shown, rules=material.rules),
+        "triggers": _triggers(score, shown, rules=material.score.rules),
         "contraction": {
             "slope": defined(fit.slope),
             "interval": defined(fit.slope_interval),

@@ -35,7 +35,7 @@ from worldfork.analysis.score.records import Equivalence, PredictionAnswer, Task
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.sign_flips import ENUMERATED_SIGNS
 from worldfork.analysis.score.triggers import TriggerScore
-from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.undefined import Undefined, settle
 from worldfork.analysis.score.verdicts import Grade, Judgement
 from worldfork.counting import plural
 
@@ -408,3 +408,12 @@ def predicted_digits(prediction: PredictionAnswer, digits: int) -> int:
     within 1, as correlations, slopes and shares do."""
     values = [defined(prediction.value), *(defined(prediction.interval) or ())]
     return max(digits, 2) if all(value is None or abs(value) <= 1 for value in values) else digits
+
+
+def undefined_figures(score: Score) -> dict[str, list[str]]:
+    """Return the figures that are undefined, by the reason."""
+    _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
+    figures: dict[str, list[str]] = {}
+    for reason in reasons:
+        figures.setdefault(reason["why"], []).append(reason["figure"])
+    return figures

@@ -20,6 +20,7 @@ from worldfork.analysis.score.undefined import Undefined
 from worldfork.built_in import BUILT_IN
 from worldfork.counting import plural
 from worldfork.registration import Registration, difference
+from worldfork.registration.schema import Mechanism
 
 DIFFERS: Final = ("resolved", "leaning")
 
@@ -260,15 +261,18 @@ def set_apart(registration: Registration, earlier: str, later: str) -> str:
         settings = f" ({', '.join(particulars)})" if particulars else ""
         update, instead = (UPDATES.get(mechanism.name, mechanism.name) for mechanism in (after, before))
         words.append(f"{update}{settings} instead of {instead}")
-    factors = [float(update.settings.get("rate", 1.0)) for update in (before, after)]
-    if factors[0] != factors[1] and after.name in BUILT_IN["mechanisms"]:
+    if rate := _rate_words(before, after):
         lines = [line for line in lines if not line.startswith(RATE_WORDS)]
-        words.append(f"{_rate(factors[1])} learning rate")
+        words.append(rate)
     return "; ".join([*words, *lines])
 
 
-def _rate(factor: float) -> str:
-    return FRACTIONS.get(factor, f"{factor:g} times the")
+def _rate_words(before: Mechanism, after: Mechanism) -> str:
+    """Return the learning rate of an update where it is another one, in units of the agent's own; else nothing."""
+    was, factor = (float(update.settings.get("rate", 1.0)) for update in (before, after))
+    if was == factor or after.name not in BUILT_IN["mechanisms"]:
+        return ""
+    return f"{FRACTIONS.get(factor, f'{factor:g} times the')} learning rate"
 
 
 FRACTIONS: Final = {1.0: "the full", 0.5: "half the", 0.1: "a tenth of the", 0.01: "a hundredth of the"}
@@ -283,17 +287,16 @@ def arm_words(registration: Registration | None, name: str) -> str:
         return ""
     first, arm = registration.arms[0], registration.arm(name)
     before, after = first.mechanism, arm.mechanism
-    factors = [float(update.settings.get("rate", 1.0)) for update in (before, after)]
-    found = {
-        f"{after.name} as the update": before.name != after.name,
-        f"{_rate(factors[1])} learning rate": factors[0] != factors[1] and after.name in BUILT_IN["mechanisms"],
-        plural(after.steps, "gradient step"): before.steps != after.steps,
-        f"a window of {plural(after.window, 'transition')}": before.window != after.window,
-        f"updates of {after.scope.replace('+', ' and ')}": before.scope != after.scope,
-        MODES[arm.evaluation.mode]: first.evaluation.mode != arm.evaluation.mode,
-        f"action noise {arm.stream.action_noise:g}": first.stream.action_noise != arm.stream.action_noise,
-    }
-    words = [text for text, differs in found.items() if differs]
+    found = [
+        f"{after.name} as the update" if before.name != after.name else "",
+        _rate_words(before, after),
+        plural(after.steps, "gradient step") if before.steps != after.steps else "",
+        f"a window of {plural(after.window, 'transition')}" if before.window != after.window else "",
+        f"updates of {after.scope.replace('+', ' and ')}" if before.scope != after.scope else "",
+        MODES[arm.evaluation.mode] if first.evaluation.mode != arm.evaluation.mode else "",
+        f"action noise {arm.stream.action_noise:g}" if first.stream.action_noise != arm.stream.action_noise else "",
+    ]
+    words = [text for text in found if text]
     return listed(words) if len(words) <= MOST_DIFFERENCES else ""
 
 

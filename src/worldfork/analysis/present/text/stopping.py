@@ -90,11 +90,12 @@ def answered_words(asked: QuestionAnswer, budget: int) -> str:
     return f"{asked.answer} 0, known after {asked.checkpoints} of {budget} checkpoints: {found_words(asked)}"
 
 
-def question_answers(score: Score, stopping: StoppingScore) -> list[str]:
-    """Return a sentence for each question."""
-    several = len(stopping.tasks) > 1
+def question_answers(score: Score) -> list[str]:
+    """Return a sentence for each question of a study that stops."""
+    if (stopping := score.stopping) is None:
+        return []
     return [
-        f"{f'{asked.task}, ' if several else ''}{question_words(score, asked)}: "
+        f"{f'{asked.task}, ' if len(stopping.tasks) > 1 else ''}{question_words(score, asked)}: "
         f"{answered_words(asked, stopping.budget)}."
         for asked in stopping.questions
     ]
