@@ -21,12 +21,7 @@ from worldfork.analysis.present.tables import (
 )
 from worldfork.analysis.present.tables.effects import Scores
 from worldfork.analysis.present.text.answers import MANY, answer, corrected, detectable, read_as, undefined_figures
-from worldfork.analysis.present.text.arms import (
-    arms_of,
-    changed,
-    contrast_summary,
-    contrast_words,
-)
+from worldfork.analysis.present.text.arms import arms_of, changed, contrast_summary, contrast_words
 from worldfork.analysis.present.text.deployments import deployment_words, followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
 from worldfork.analysis.present.text.stopping import outcome_words, question_answers, rule_words

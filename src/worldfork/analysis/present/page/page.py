@@ -42,12 +42,7 @@ from worldfork.analysis.present.text.answers import corrected, predictions_answe
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs, why_compared
 from worldfork.analysis.present.text.deployments import followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import minus, number
-from worldfork.analysis.present.text.stopping import (
-    GRADED_BY_RULE,
-    outcome_words,
-    question_answers,
-    rule_words,
-)
+from worldfork.analysis.present.text.stopping import GRADED_BY_RULE, outcome_words, question_answers, rule_words
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import triggers_everywhere
 from worldfork.analysis.read.files import encode

@@ -20,12 +20,7 @@ from worldfork.analysis.present.text.formatting import (
     with_span,
 )
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.score.deployment_records import (
-    Advantage,
-    PolicyOutcome,
-    SizedForecast,
-    TaskDeployment,
-)
+from worldfork.analysis.score.deployment_records import Advantage, PolicyOutcome, SizedForecast, TaskDeployment
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 
 Tasks = Mapping[str, TaskDeployment]

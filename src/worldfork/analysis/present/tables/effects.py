@@ -29,7 +29,7 @@ from worldfork.analysis.present.text.stopping import (
     stops,
 )
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.present.text.triggers import useful_triggers
+from worldfork.analysis.present.text.triggers import candidates
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.effects import replicate
 from worldfork.analysis.score.intervals import LeaveOneOut
@@ -53,7 +53,7 @@ def overview(scores: Scores) -> Table:
             "Mean dR of all attempted forks with its 95% interval: of a mean that has a grade that of the stopping "
             "rule, of another Student's t of a fixed number of checkpoints."
         )
-    useful = {key: ", ".join(useful_triggers(score)) for key, score in scores.items()}
+    useful = {key: ", ".join(candidates(score).useful) for key, score in scores.items()}
     if not any(useful.values()):
         caption += " No trigger was found useful with any of these arms."
     rows = []

@@ -1,7 +1,6 @@
 """Tables of triggers: how they rank, what they earn, and what firing as often at random earns (paper, Table 3)."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from worldfork.analysis.present.strips import Strip
 from worldfork.analysis.present.table import Cell, Cells, Column, Row, Table
@@ -29,7 +28,7 @@ from worldfork.analysis.score.intervals import MeanOf
 from worldfork.analysis.score.permutation_nulls import RandomControl
 from worldfork.analysis.score.policies import Gain
 from worldfork.analysis.score.records import TaskScore
-from worldfork.analysis.score.triggers import Endpoint, FittedThreshold, TriggerScore
+from worldfork.analysis.score.triggers import Endpoint, TriggerScore
 from worldfork.analysis.score.undefined import Estimand, Undefined
 
 KEYS_OF_TRIGGER = (*KEYS, "Trigger")
@@ -110,83 +109,67 @@ KNOWING = ("position table", "direction clock", "oracle")  # references that are
 
 def policies(scores: Scores, estimand: Estimand = "all_attempted") -> Table:
     """Return what every rule gains per deployment, references apart from the others."""
-    rows, strips = [], []
+    rows = []
     for key, score in scores.items():
-        digits = digits_for(score.effect.all_attempted)
-        for group, rule in sorted(_rules(score, estimand), key=lambda row: list(GROUPS).index(row[0])):
-            title, term = GROUPS[group]
-            name = Cell(rule.name, note=TERMS[rule.name]) if rule.name in KNOWING else rule.name
-            rows.append((*key, Cell(title, note=TERMS.get(term, "")), name, *_policy(rule, digits)))
-            strips.append(_rule_strip(rule))
-    return Table(
+        gains, digits = score.policies[estimand].per_deployment, digits_for(score.effect.all_attempted)
+        forks = score.forks.attempted if estimand == "all_attempted" else score.forks.retained
+        rules: list[_Rule] = [("fixed", "always", gains["always"], forks, None)]
+        for name, trigger in score.triggers[estimand].items():
+            rules.append((trigger.standing, name, trigger.per_deployment, trigger.fires, trigger))
+        rules += [("reference", name, gains[name.replace(" ", "_")], None, None) for name in KNOWING]
+        for rule in sorted(rules, key=lambda rule: list(GROUPS).index(rule[0])):
+            (title, term), name = GROUPS[rule[0]], rule[1]
+            shown = Cell(name, note=TERMS[name]) if name in KNOWING else name
+            kind = Cell(title, note=TERMS.get(term, ""))
+            rows.append(Row((*key, kind, shown), _rule_cells(rule, digits), _rule_strip(rule)))
+    return Table.of(
         "policies",
         "Return gained per deployment, thresholds fitted leave-one-checkpoint-out, "
         f"{estimand.replace('_', ' ')} forks; and what firing as often at random gains. p: the larger of two, "
         "against random fires and against its own fires shifted in time, corrected.",
-        (
-            *(*KEYS, "Kind", "", Column("gained", term="per deployment"), Column("95%", optional=True)),
-            *(Column("fires", term="fires"), Column("fires from", term="threshold")),
-            *(Column("chance", term="chance", optional=True), Column("p, Holm", term="Holm")),
-            *(Column("beats chance", term="useful"), Column("AUC", term="AUC")),
-        ),
+        (*KEYS, "Kind", ""),
         rows,
-        keys=4,
-        strips=strips,
     )
 
 
-class _Rule(NamedTuple):
-    """Update rule: a trigger, or a policy that needs none."""
-
-    name: str
-    gained: MeanOf  # per deployment, relative to never updating
-    fires: int | Undefined | None
-    trigger: TriggerScore | None = None
-
-    @property
-    def tested(self) -> TriggerScore | None:
-        """The figures of a trigger that can beat chance; references are not tested."""
-        return self.trigger if self.trigger and self.trigger.standing != "reference" else None
+# An update rule: its group and name, what it gains per deployment, its fires, and the trigger, if it needs one.
+_Rule = tuple[str, str, MeanOf, int | Undefined | None, TriggerScore | None]
 
 
-def _rules(score: TaskScore, estimand: Estimand) -> Iterator[tuple[str, _Rule]]:
-    """Yield every rule with its group."""
-    gained = score.policies[estimand].per_deployment
-    forks = score.forks.attempted if estimand == "all_attempted" else score.forks.retained
-    yield "fixed", _Rule("always", gained["always"], forks)
-    for name, trigger in score.triggers[estimand].items():
-        yield trigger.standing, _Rule(name, trigger.per_deployment, trigger.fires, trigger)
-    for name in KNOWING:
-        yield "reference", _Rule(name, gained[name.replace(" ", "_")], None)
+def _rule_cells(rule: _Rule, digits: int) -> Cells:
+    group, _, gained, fires, trigger = rule
+    fired = trigger if fires != 0 else None
+    tested = fired if group != "reference" else None
+    chance = number(fired.per_deployment.random, digits) if fired else ""
+    threshold = text_of(fired.threshold, lambda fitted: text_of(fitted.value, _all_digits)) if fired else ""
+    return [
+        (Column("gained", term="per deployment"), number(gained.mean, digits) if fires != 0 else "never fired"),
+        (Column("95%", optional=True), span(gained.student_t, digits) if fires != 0 else ""),
+        (Column("fires", term="fires"), word(fires)),
+        (Column("fires from", term="threshold"), threshold),
+        (Column("chance", term="chance", optional=True), chance),
+        (Column("p, Holm", term="Holm"), rate(tested.control_p) if tested else ""),
+        (Column("beats chance", term="useful"), _finding(tested) if tested else ""),
+        (Column("AUC", term="AUC"), rate(trigger.auc) if trigger else ""),
+    ]
+
+
+def _all_digits(threshold: float) -> str:
+    return Cell(f"{threshold:.4g}", values=(threshold,))
 
 
 def _rule_strip(rule: _Rule) -> Strip:
-    """Return the chart of a rule beside its chance; always updating may lie far outside."""
-    random, tested = rule.trigger.per_deployment if rule.trigger else None, rule.tested
+    """Return the chart of a rule beside its chance; references are not tested, and always may lie far outside."""
+    group, name, gained, _, trigger = rule
+    tested = trigger if group != "reference" else None
     return Strip(
-        mean=rule.gained.mean,
-        student_t=rule.gained.student_t,
-        chance=random.random if random else None,
-        chance_interval=random.random_interval if random else None,
+        mean=gained.mean,
+        student_t=gained.student_t,
+        chance=trigger.per_deployment.random if trigger else None,
+        chance_interval=trigger.per_deployment.random_interval if trigger else None,
         kind="grey" if tested is None else "" if tested.passes_control is True else "hollow",
-        far=rule.name == "always",
+        far=name == "always",
     )
-
-
-def _policy(rule: _Rule, digits: int) -> list[str]:
-    trigger, tested = rule.trigger, rule.tested
-    auc = rate(trigger.auc) if trigger else ""
-    if trigger and rule.fires == 0:
-        return ["never fired", "", "0", "", "", "", "", auc]
-    cells = [number(rule.gained.mean, digits), span(rule.gained.student_t, digits), word(rule.fires)]
-    cells.append(text_of(trigger.threshold, _fires_from) if trigger else "")
-    cells.append(number(trigger.per_deployment.random, digits) if trigger else "")
-    return [*cells, rate(tested.control_p) if tested else "", _finding(tested) if tested else "", auc]
-
-
-def _fires_from(fitted: FittedThreshold) -> str:
-    """Return the threshold that suits all checkpoints together."""
-    return text_of(fitted.value, lambda value: Cell(f"{value:.4g}", values=(value,)))
 
 
 def _finding(trigger: TriggerScore) -> str:

@@ -18,13 +18,7 @@ from worldfork.analysis.present.text.formatting import (
     unsigned,
     with_span,
 )
-from worldfork.analysis.present.text.value import (
-    DOES_NOT_PAY,
-    fitted_at,
-    level_words,
-    place_words,
-    price_from_0,
-)
+from worldfork.analysis.present.text.value import DOES_NOT_PAY, fitted_at, level_words, place_words, price_from_0
 from worldfork.analysis.score.curves import CurvePoint
 from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.records import TaskScore

@@ -21,13 +21,7 @@ from worldfork.analysis.present.text.formatting import (
 )
 from worldfork.analysis.present.text.stopping import PREDICTIONS_AS_FIXED, graded_by_rule, graded_mean, stops
 from worldfork.analysis.present.text.terms import BEATEN
-from worldfork.analysis.present.text.triggers import (
-    candidates,
-    gain_words,
-    not_beaten,
-    trigger_words,
-    useful_triggers,
-)
+from worldfork.analysis.present.text.triggers import candidates, gain_words, not_beaten, trigger_words
 from worldfork.analysis.score.deployment_records import Advantage
 from worldfork.analysis.score.effects import Helped, Scale
 from worldfork.analysis.score.intervals import SIGNIFICANT
@@ -213,16 +207,15 @@ def advise(score: TaskScore) -> Advice:
     A trigger that is useful is the advice. One that earns more than the better of never and always is the advice
     where the mean gives none, and else stands behind it.
     """
-    useful, triggers = list(useful_triggers(score)), score.triggers.all_attempted
-    found, mean = candidates(score), _advise_on_mean(score)
-    named = useful or found.paying
+    triggers, found, mean = score.triggers.all_attempted, candidates(score), _advise_on_mean(score)
+    named = found.useful or found.paying
     if not named:
         return mean
     name = max(named, key=lambda name: defined(triggers[name].policy_total) or -math.inf)
     condition, earns = _condition(name, triggers[name]), f"That earns {gain_words(name, score)}"
     if len(named) > 1:
         earns += f", of {len(named)} such triggers the most in hindsight"
-    if useful:
+    if found.useful:
         return Advice("when", f"Update only when {condition}.", f"{earns}. {_why_useful(triggers[name], score)}")
     unbeaten = listed([BEATEN[test] for test in found.missed[name]], last="or")
     if mean.kind == "unresolved":

@@ -6,12 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from worldfork.analysis.present.text.answers import UNIT
-from worldfork.analysis.present.text.formatting import (
-    defined,
-    digits_for,
-    listed,
-    number,
-)
+from worldfork.analysis.present.text.formatting import defined, digits_for, listed, number
 from worldfork.analysis.present.text.stopping import graded_difference
 from worldfork.analysis.score.arms import compared_pairs
 from worldfork.analysis.score.contrasts import Contrast
@@ -45,12 +40,11 @@ def summarise_pairs(score: Score) -> list[PairSummary]:
         if attempted:
             sentence = contrast_summary(arms, attempted, sized=True)
             differing = {
-                task: (graded_difference(contrast).words, contrast.grade)
+                task: f"{graded_difference(contrast).words} on {task} ({contrast.grade})"
                 for task, contrast in _differing(attempted).items()
             }
-            shown = {task: f"{size} on {task} ({grade})" for task, (size, grade) in differing.items()}
             margin = _margin(score, *pair.split(" - ", 1), tasks=attempted)
-            summaries.append(PairSummary(*arms, sentence, list(attempted), shown, margin))
+            summaries.append(PairSummary(*arms, sentence, list(attempted), differing, margin))
     return summaries
 
 
