@@ -94,10 +94,12 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
     else:
         for (task, arm), figures in scores.items():
             blocks += _task(f"{arm} · {task}" if arm else task, figures, verbose=verbose)
-    blocks += _predictions(scores)
+    blocks += _titled("Predictions", without_lone_arm(effects.predictions(scores)))
     for task, deployed in score.deployment.items():
         blocks += of_deployment(task, deployed)
-    blocks += _gate(seeds)
+    # The gate selects on what dR is correlated with: seeds that it left out are listed.
+    left_out = design.gate(seed for seed in seeds if not seed.fate.startswith("checkpoint"))
+    blocks += _titled("Seeds that were not forked", left_out)
     blocks += [Heading("Notes"), *_notes(score, scores, brief=brief, verbose=verbose)]
     return Summary(tuple(blocks))
 
@@ -219,11 +221,9 @@ def _of_task(table: Table, caption: str) -> Table:
     return dataclasses.replace(table.without(*effects.KEYS), caption=caption, grouped=table.heads[2:3] == ("Kind",))
 
 
-def _predictions(scores: Scores) -> Iterator[Block]:
-    table = without_lone_arm(effects.predictions(scores))
-    if table.rows:
-        yield Heading("Predictions")
-        yield table
+def _titled(heading: str, table: Table) -> list[Block]:
+    """Return a table that has rows under a heading; nothing of another."""
+    return [Heading(heading), table] if table.rows else []
 
 
 def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
@@ -278,11 +278,3 @@ def _left_out(scores: Scores) -> list[str]:
         where = "" if len(of_parts) == len(scores) else f" of {', '.join(of_parts)}"
         together.setdefault((where, why), []).append(name)
     return [f"Left out{where}: {', '.join(names)} ({why})." for (where, why), names in together.items()]
-
-
-def _gate(seeds: Iterable[Seed]) -> Iterator[Block]:
-    """Yield the seeds that were trained and not forked: the gate selects on what dR is correlated with."""
-    table = design.gate(seed for seed in seeds if not seed.fate.startswith("checkpoint"))
-    if table.rows:
-        yield Heading("Seeds that were not forked")
-        yield table

@@ -239,10 +239,9 @@ def _place(line: Line) -> tuple[bool, int, str]:
 def render_index(lines: Sequence[Line]) -> Page:
     """Return the index; studies with most checkpoints first."""
     program, lines = script("index.js"), sorted(lines, key=_place)
-    text = (
-        environment()
-        .get_template("index.html")
-        .render(
+    template = environment().get_template("index.html")
+    return Page(
+        template.render(
             lines=lines,
             comparisons=compared(lines),
             tasks=list(dict.fromkeys(task for line in lines for task in line.tasks)),
@@ -252,4 +251,3 @@ def render_index(lines: Sequence[Line]) -> Page:
             terms=TERMS,
         )
     )
-    return Page(text)

@@ -131,10 +131,9 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
     downloads = _downloads(material)
     facts = {"replay": replay, "study": material.study is not None, "version": version, "downloads": downloads}
     program, scores = script(), tables.scores_of(score)
-    text = (
-        environment()
-        .get_template("page.html")
-        .render(
+    template = environment().get_template("page.html")
+    return Page(
+        template.render(
             material=material,
             score=score,
             index=index,
@@ -172,7 +171,6 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             downloads=downloads,
         )
     )
-    return Page(text)
 
 
 def _followed(task: str, deployed: TaskDeployment) -> Mapping[str, object]:

@@ -191,12 +191,17 @@ def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
             yield f"{plural(count, 'fork')} with {plural(length, 'episode')} per branch; {episodes} are registered"
     if unequal := sum(row.draws.hold != row.draws.update for row in rows):
         yield f"in {plural(unequal, 'fork')} the branches received different random draws"
+    yield from counted(rows)
+    if broken := sum(row.fit.non_finite > 0 for row in rows):
+        yield f"{plural(broken, 'update')} left parameters that are not finite"
+
+
+def counted(rows: Sequence[ForkRow]) -> Iterable[str]:
+    """Yield how often anything was not finite or not stable in these rows, by branch."""
     for name, noun in COUNTED.items():
         for branch in ("hold", "update"):
             if count := sum(getattr(getattr(row, name), branch) for row in rows):
                 yield f"{plural(count, noun)} in {branch.upper()}"
-    if broken := sum(row.fit.non_finite > 0 for row in rows):
-        yield f"{plural(broken, 'update')} left parameters that are not finite"
 
 
 def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list[str]:
