@@ -1,4 +1,4 @@
-"""Arms in sentences: pair by pair, all of them together, what sets them apart, and along a number that varies."""
+"""Arms in sentences: pair by pair, all of them together, and what sets them apart."""
 
 import dataclasses
 import re

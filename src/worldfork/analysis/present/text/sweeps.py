@@ -1,4 +1,4 @@
-"""One number that varies over arms, in sentences: gradient steps, windows and noise."""
+"""Sentences on one number that varies over arms: gradient steps, windows and noise."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
