@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -169,7 +170,7 @@ def test_many_verdicts_have_a_line_each_unless_more_is_asked_for(tmp_path):
 
 
 def test_useful_triggers_stand_beside_the_verdicts_where_there_are_any(tmp_path, monkeypatch):
-    monkeypatch.setattr(effects, "useful_triggers", lambda figures: ["residual", "kl"])
+    monkeypatch.setattr(effects, "candidates", lambda figures: SimpleNamespace(useful=["residual", "kl"]))
     shown = run(table(tmp_path, arms=("a", "b", "c", "d", "e", "f", "g"))).output
     assert shown.count("residual, kl") == 7
     assert "No trigger was found useful" not in shown

@@ -148,7 +148,7 @@ def test_a_fork_without_a_return_is_shown_as_the_failure_it_counts_as(small, tmp
     part = payload(found)["parts"][0]
     (lost,) = [fork for fork in part["forks"] if fork["broken"]]
     # Returns are costs here: a failure is the worst there is.
-    min_return = found.table.arms["n-10"]["linear_quadratic"].failure_return
+    min_return = found.ledger.table.arms["n-10"]["linear_quadratic"].failure_return
     assert (lost["k"], lost["r_update"], lost["update"][0]) == (3, min_return, None)
     assert lost["broken"] == "Counted: 1 non-finite return in UPDATE."
     assert len(part["forks"]) == 24

@@ -97,11 +97,6 @@ class Axis:
         step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else 1.0
         return tick in self.ticks and len(self.ticks) > 2 and round(tick / step) % 2 == 1
 
-    def beyond(self, value: float) -> bool:
-        """Return whether a value lies outside of both scales."""
-        low, high = (end if far is None else far for end, far in ((self.low, self.least), (self.high, self.most)))
-        return not low <= value <= high
-
 
 def axis_of(strips: Iterable[Strip], *, pad: float = PAD) -> Axis:
     """Return a line that holds zero and everything on these strips, with few round ticks.

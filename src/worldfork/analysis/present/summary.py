@@ -20,20 +20,12 @@ from worldfork.analysis.present.tables import (
     without_lone_arm,
 )
 from worldfork.analysis.present.tables.effects import Scores
-from worldfork.analysis.present.text.answers import MANY, answer, corrected, detectable, read_as
-from worldfork.analysis.present.text.arms import (
-    arms_of,
-    changed,
-    contrast_summary,
-    contrast_words,
-    dose_means,
-    noise_words,
-    sweep_words,
-    window_means,
-)
+from worldfork.analysis.present.text.answers import MANY, answer, corrected, detectable, read_as, undefined_figures
+from worldfork.analysis.present.text.arms import arms_of, changed, contrast_summary, contrast_words
 from worldfork.analysis.present.text.deployments import deployment_words, followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import auc_note, digits_for, listed
 from worldfork.analysis.present.text.stopping import outcome_words, question_answers, rule_words
+from worldfork.analysis.present.text.sweeps import dose_words, noise_words, window_words
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import USEFUL
 from worldfork.analysis.present.text.value import (
@@ -46,7 +38,6 @@ from worldfork.analysis.present.text.value import (
 )
 from worldfork.analysis.score import Score, TaskScore
 from worldfork.analysis.score.deployment_records import TaskDeployment
-from worldfork.analysis.score.undefined import settle
 from worldfork.counting import plural
 from worldfork.ledger.pretraining import Seed
 
@@ -103,10 +94,12 @@ def summarise(score: Score, verbose: bool = False, *, seeds: Iterable[Seed] = ()
     else:
         for (task, arm), figures in scores.items():
             blocks += _task(f"{arm} · {task}" if arm else task, figures, verbose=verbose)
-    blocks += _predictions(scores)
+    blocks += _titled("Predictions", without_lone_arm(effects.predictions(scores)))
     for task, deployed in score.deployment.items():
         blocks += of_deployment(task, deployed)
-    blocks += _gate(seeds)
+    # The gate selects on what dR is correlated with: seeds that it left out are listed.
+    left_out = design.gate(seed for seed in seeds if not seed.fate.startswith("checkpoint"))
+    blocks += _titled("Seeds that were not forked", left_out)
     blocks += [Heading("Notes"), *_notes(score, scores, brief=brief, verbose=verbose)]
     return Summary(tuple(blocks))
 
@@ -128,7 +121,7 @@ def _stopping(score: Score, *, verbose: bool) -> Iterator[Block]:
         return
     yield Heading("Stopping")
     yield Paragraph("", lead=outcome_words(score.stopping))
-    yield from (Paragraph(words) for words in question_answers(score, score.stopping))
+    yield from (Paragraph(words) for words in question_answers(score))
     if verbose:
         yield from (dataclasses.replace(build(score), caption="") for build in (stopping.stopping, stopping.looks))
     yield Paragraph(rule_words(score.stopping), faint=True)
@@ -152,9 +145,9 @@ def _contrasts(score: Score, *, verbose: bool) -> Iterator[Block]:
 
 def sweeps(score: Score) -> Iterator[tuple[str, str, Table]]:
     """Yield a heading, a sentence and a table for each number in which arms differ; nothing where none do."""
-    if words := sweep_words("number of gradient steps", dose_means(score.doses)):
+    if words := dose_words(score.doses):
         yield "Dose by dose", words, design.doses(score.doses, score.arms)
-    if words := sweep_words("window", window_means(score)):
+    if words := window_words(score):
         yield "Window by window", words, design.windows(score)
     if score.noises:
         yield "Noise by noise", noise_words(score.noises), design.noises(score.noises)
@@ -228,11 +221,9 @@ def _of_task(table: Table, caption: str) -> Table:
     return dataclasses.replace(table.without(*effects.KEYS), caption=caption, grouped=table.heads[2:3] == ("Kind",))
 
 
-def _predictions(scores: Scores) -> Iterator[Block]:
-    table = without_lone_arm(effects.predictions(scores))
-    if table.rows:
-        yield Heading("Predictions")
-        yield table
+def _titled(heading: str, table: Table) -> list[Block]:
+    """Return a table that has rows under a heading; nothing of another."""
+    return [Heading(heading), table] if table.rows else []
 
 
 def of_deployment(task: str, deployed: TaskDeployment) -> Iterator[Block]:
@@ -272,10 +263,8 @@ def _notes(score: Score, scores: Scores, *, brief: bool, verbose: bool) -> Itera
         yield Paragraph("The candidates are those of the registration: [scoring] triggers.", faint=True)
     yield from (Paragraph(line) for line in _left_out(scores))
     if verbose:
-        _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
-        causes = [reason["why"] for reason in reasons]
-        for why in dict.fromkeys(causes):
-            yield Paragraph(f"{plural(causes.count(why), 'undefined figure')}: {why}.", faint=True)
+        for why, figures in undefined_figures(score).items():
+            yield Paragraph(f"{plural(len(figures), 'undefined figure')}: {why}.", faint=True)
 
 
 def _left_out(scores: Scores) -> list[str]:
@@ -289,11 +278,3 @@ def _left_out(scores: Scores) -> list[str]:
         where = "" if len(of_parts) == len(scores) else f" of {', '.join(of_parts)}"
         together.setdefault((where, why), []).append(name)
     return [f"Left out{where}: {', '.join(names)} ({why})." for (where, why), names in together.items()]
-
-
-def _gate(seeds: Iterable[Seed]) -> Iterator[Block]:
-    """Yield the seeds that were trained and not forked: the gate selects on what dR is correlated with."""
-    table = design.gate(seed for seed in seeds if not seed.fate.startswith("checkpoint"))
-    if table.rows:
-        yield Heading("Seeds that were not forked")
-        yield table

@@ -5,12 +5,11 @@ built: the values themselves are in the frames of a `Score`.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 from worldfork.analysis.present.strips import Strip
 
-R = TypeVar("R")
 Tone = Literal["good", "bad", "open", "badge", ""]  # a badge is a grade of evidence
 
 
@@ -50,6 +49,17 @@ class Column:
     optional: bool = False
 
 
+Cells = Sequence[tuple[str | Column, str]]  # under their heads
+
+
+class Row(NamedTuple):
+    """Row of a table: what it is about, a cell under each head, and its chart."""
+
+    key: Sequence[str]
+    cells: Cells
+    strip: Strip | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """Caption, columns and rows; the first `keys` columns say what a row is about.
@@ -78,34 +88,24 @@ class Table:
     strips: Sequence[Strip] = ()
 
     @classmethod
-    def of(
-        cls,
-        label: str,
-        caption: str,
-        keys: Sequence[str],
-        records: Iterable[tuple[Sequence[str], R, int]],
-        columns: Sequence[tuple[str | Column, Callable[[R, int], str]]],
-        strip: Callable[[R], Strip] | None = None,
-    ) -> "Table":
-        """Return a table with a row per record: its keys, and a cell of every column.
+    def of(cls, label: str, caption: str, keys: Sequence[str], rows: Iterable[Row]) -> "Table":
+        """Return a table of rows that name their columns.
 
         Args:
             label: the name of the table.
             caption: the sentence above it.
             keys: heads of the columns that say what a row is about.
-            records: the keys of a row, the record that its cells are made from, and the decimals of its numbers.
-            columns: a head, and the function of record and decimals that makes its cell.
-            strip: the function that makes a row's chart.
+            rows: what each is about, its cells under their heads, and its chart.
 
-        >>> means = [(("walker",), -5.7, 2), (("cheetah",), 3.1, 1)]
-        >>> columns = [("mean", lambda mean, digits: f"{mean:.{digits}f}")]
-        >>> Table.of("means", "Mean dR.", ["Task"], means, columns).rows
-        (('walker', '-5.70'), ('cheetah', '3.1'))
+        >>> rows = [Row([task], [("mean", mean)]) for task, mean in (("walker", "-5.7"), ("cheetah", "+3.1"))]
+        >>> Table.of("means", "Mean dR.", ["Task"], rows).rows
+        (('walker', '-5.7'), ('cheetah', '+3.1'))
         """
-        listed = list(records)
-        rows = [(*key, *(cell(record, digits) for _, cell in columns)) for key, record, digits in listed]
-        strips = [strip(record) for _, record, _ in listed] if strip else []
-        return cls(label, caption, [*keys, *(head for head, _ in columns)], rows, keys=len(keys), strips=strips)
+        listed = list(rows)
+        heads = [head for head, _ in listed[0].cells] if listed else []
+        cells = [(*row.key, *(cell for _, cell in row.cells)) for row in listed]
+        strips = [row.strip for row in listed if row.strip is not None]
+        return cls(label, caption, [*keys, *heads], cells, keys=len(keys), strips=strips)
 
     def __post_init__(self) -> None:
         columns = tuple(Column(column) if isinstance(column, str) else column for column in self.columns)

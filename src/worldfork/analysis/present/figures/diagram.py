@@ -23,7 +23,7 @@ def ledger(score: Score, *, arm: str | None = None, task: str | None = None) -> 
         arm: the arm whose numbers are shown; without it the first.
         task: the task; without it the first.
     """
-    _, tasks = chosen(score, arm=arm, task=task)
+    tasks = chosen(score, arm=arm, task=task)
     figure = Drawing(figsize=(7.6, 3.9))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-0.2, 10.4), ylim=(-3.3, 2.1))

@@ -39,11 +39,10 @@ def pick(names: Mapping[str, object], name: str | None, what: str) -> str:
     return name
 
 
-def chosen(score: Score, *, arm: str | None, task: str | None) -> tuple[str, Mapping[str, TaskScore]]:
-    """Return the arm of that name, or the first; and its task of that name, or all of them."""
-    arm = pick(score.arms, arm, "arm")
-    tasks = score.arms[arm].tasks
-    return arm, tasks if task is None else {task: tasks[pick(tasks, task, "task")]}
+def chosen(score: Score, *, arm: str | None, task: str | None) -> Mapping[str, TaskScore]:
+    """Return the task of that name in the arm of that name or in the first; without a name every task of it."""
+    tasks = score.arms[pick(score.arms, arm, "arm")].tasks
+    return tasks if task is None else {task: tasks[pick(tasks, task, "task")]}
 
 
 def draw_forks(axes: Axes, x: Any, y: Any, *, delta: Any) -> None:

@@ -65,7 +65,7 @@ def contraction(score: Score, *, arm: str | None = None, task: str | None = None
 
     Without `arm` the first is drawn; without `task` every task of it.
     """
-    _, tasks = chosen(score, arm=arm, task=task)
+    tasks = chosen(score, arm=arm, task=task)
     figure = Drawing(figsize=(8.4, 3.6 * len(tasks)), layout="constrained")
     panels = figure.subplots(len(tasks), 2, squeeze=False)
     for (left, right), (name, figures) in zip(panels, tasks.items(), strict=True):
@@ -131,7 +131,7 @@ def policies(
         trigger: the signal, with the median of its fitted thresholds; without it the residual, or the first.
         estimand: the forks that are drawn.
     """
-    _, tasks = chosen(score, arm=arm, task=task)
+    tasks = chosen(score, arm=arm, task=task)
     figure = Drawing(figsize=(9.2, 3.9 * len(tasks)), layout="constrained")
     panels = figure.subplots(len(tasks), 2, squeeze=False, width_ratios=(1.15, 1))
     for (left, right), (name, figures) in zip(panels, tasks.items(), strict=True):

@@ -1,7 +1,6 @@
 """Figures of tables: a row per row, with the chart that the page draws beside it."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Final
 
 from matplotlib.axes import Axes
@@ -19,15 +18,21 @@ from worldfork.errors import WorldforkError
 ROW: Final = 0.27  # inches
 
 
-def draw(shown: Sequence[Table], *, about: str, head: str) -> Drawing:
-    """Return a panel per table: means, their intervals (thin and thick), dots for checkpoints, and a diamond for
+def draw(every: Table, *, about: str, head: str, also: str = "") -> Drawing:
+    """Return a panel per task: means, their intervals (thin and thick), dots for checkpoints, and a diamond for
     what stands beside the mean.
 
     Args:
-        shown: the tables to draw; their captions stand above the panels.
+        every: the table of all tasks.
         about: what the horizontal axis is.
         head: the head of the column whose cells stand behind the names of the rows.
+        also: what the title of a panel says behind the task.
     """
+    shown = []
+    for task in dict.fromkeys(row[0] for row in every.rows):
+        places = [place for place, row in enumerate(every.rows) if row[0] == task]
+        rows, strips = [every.rows[place] for place in places], [every.strips[place] for place in places]
+        shown.append(dataclasses.replace(every, caption=f"{task}{also}", rows=rows, strips=strips).without("Task"))
     heights = [1 + len(table.rows) for table in shown]
     figure = Drawing(figsize=(7.6, 0.9 + ROW * sum(heights)), layout="constrained")
     panels = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -69,7 +74,7 @@ def effects(score: Score, *, estimand: Estimand = "all_attempted") -> Drawing:
     """
     table = means(scores_of(score), estimand)
     about = "mean dR (return per episode); line: Student-t 95%, thick: bootstrap 95%"
-    return draw(by_task(table, f", {estimand.replace('_', ' ')} forks"), about=about, head="mean dR")
+    return draw(table, about=about, head="mean dR", also=f", {estimand.replace('_', ' ')} forks")
 
 
 def curve(score: Score, *, arm: str | None = None, task: str | None = None) -> Drawing:
@@ -82,10 +87,10 @@ def curve(score: Score, *, arm: str | None = None, task: str | None = None) -> D
         arm: the arm that is drawn; without it the first.
         task: the task; without it every one, a panel each.
     """
-    _, tasks = chosen(score, arm=arm, task=task)
+    tasks = chosen(score, arm=arm, task=task)
     table = value.curve({(name, ""): figures for name, figures in tasks.items()})
     about = "mean dR (return per episode); line: 95% band of all places, thick: Student-t 95% of one"
-    return draw(by_task(table), about=about, head="mean dR")
+    return draw(table, about=about, head="mean dR")
 
 
 def price(score: Score, *, arm: str | None = None, task: str | None = None) -> Drawing:
@@ -98,10 +103,10 @@ def price(score: Score, *, arm: str | None = None, task: str | None = None) -> D
         arm: the arm that is drawn; without it the first.
         task: the task; without it every one, a panel each.
     """
-    _, tasks = chosen(score, arm=arm, task=task)
+    tasks = chosen(score, arm=arm, task=task)
     table = value.prices({(name, ""): figures for name, figures in tasks.items()})
     about = "total price of an update (return of an episode); dot: over never up to; diamond: over always from"
-    return draw(by_task(table), about=about, head="best at")
+    return draw(table, about=about, head="best at")
 
 
 def followed(score: Score, *, task: str | None = None) -> Drawing:
@@ -120,19 +125,4 @@ def followed(score: Score, *, task: str | None = None) -> Drawing:
     task = pick(score.deployment, task, "task with deployments")
     table = deployments.deployments({task: score.deployment[task]})
     about = "return of an episode above never; line: Student-t 95%; diamond: by the one-step ledger"
-    return draw(by_task(table), about=about, head="over never")
-
-
-def by_task(table: Table, also: str = "") -> list[Table]:
-    """Return the rows of each task as a table of their own, called by the task."""
-    found = []
-    for task in dict.fromkeys(row[0] for row in table.rows):
-        places = [place for place, row in enumerate(table.rows) if row[0] == task]
-        of_task = dataclasses.replace(
-            table,
-            caption=f"{task}{also}",
-            rows=[table.rows[place] for place in places],
-            strips=[table.strips[place] for place in places],
-        )
-        found.append(of_task.without("Task"))
-    return found
+    return draw(table, about=about, head="over never")

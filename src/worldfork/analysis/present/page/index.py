@@ -13,15 +13,15 @@ from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.page.page import Page, environment, page_name, policy, render, script, style
 from worldfork.analysis.present.page.view import parts
 from worldfork.analysis.present.strips import Strip
-from worldfork.analysis.present.table import Cell, Table
+from worldfork.analysis.present.table import Cell, Cells, Row, Table
 from worldfork.analysis.present.text.answers import MANY, VERBS, Answer, read_as
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs
 from worldfork.analysis.present.text.deployments import followed_answer
-from worldfork.analysis.present.text.formatting import number, percent, span
+from worldfork.analysis.present.text.formatting import defined, number, percent, span
 from worldfork.analysis.present.text.stopping import GradedMean, graded_mean
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.undefined import Figure, Undefined
+from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import is_archive, nearest_study
 from worldfork.ledger.recorded import is_recorded
@@ -29,7 +29,7 @@ from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root
 from worldfork.progress import Notify, ignore
 
-SUREST: Final = ("resolved", "leaning")
+SUREST: Final = {"resolved": 0, "leaning": 1}
 EARLIER: Final = "-earlier"  # how the name of a study ends that was run again
 
 
@@ -65,16 +65,6 @@ class Line:
         return len(self.verdicts) > MANY
 
     @property
-    def checkpoints(self) -> int:
-        """Checkpoints of the task that has most."""
-        return max((verdict.checkpoints for verdict in self.verdicts), default=0)
-
-    @property
-    def place(self) -> tuple[bool, int, str]:
-        """Key that puts the study with most checkpoints first, and one that was run again last."""
-        return self.name.endswith(EARLIER), -self.checkpoints, self.name
-
-    @property
     def tasks(self) -> list[str]:
         """Every task once."""
         return list(dict.fromkeys(verdict.task for verdict in self.verdicts))
@@ -99,10 +89,7 @@ class Line:
             for verdict in self.verdicts
         )
         words = []
-        for grade, word in sorted(
-            kinds, key=lambda kind: SUREST.index(kind[0]) if kind[0] in SUREST else len(SUREST)
-        ):
-            count = kinds[grade, word]
+        for (grade, word), count in sorted(kinds.items(), key=lambda kind: SUREST.get(kind[0][0], len(SUREST))):
             verb = word.removesuffix("s") if count > 1 and word in ("helps", "hurts") else word
             words.append(f"{count} {verb}{f' ({grade})' if grade else ''}")
         return ", ".join(words)
@@ -116,36 +103,32 @@ class Comparison:
     rows: Sequence[tuple[Line, Verdict]]  # that are resolved, the largest first
     others: Sequence[tuple[Line, Verdict]]  # leaning or not resolved
 
-    def _named(self, line: Line, verdict: Verdict) -> str:
-        """Return the arm; where an earlier row is about the very same forks, with the study of that row."""
-        arm = verdict.arm if verdict.arm != line.name else ""
-        first = next(other.name for other, shown in self.rows if shown.forks == verdict.forks)
-        return arm if first == line.name else f"{arm} (same forks as {first})".lstrip()
-
     @property
     def table(self) -> Table:
         """Those that are resolved, on one line; each leads to the page of its study."""
         by_rule = any(verdict.graded.by_rule for _, verdict in self.rows)
+        rows: list[Row] = []
+        first_of: dict[str, str] = {}
+        for line, verdict in self.rows:
+            graded, share = verdict.graded, verdict.answer.scale.of_frozen
+            arm = verdict.arm if verdict.arm != line.name else ""
+            # Studies may share forks: a row about those of an earlier one names its study.
+            if (first := first_of.setdefault(verdict.forks, line.name)) != line.name:
+                arm = f"{arm} (same forks as {first})".lstrip()
+            cells: Cells = [
+                ("mean dR", number(graded.mean, graded.digits)),
+                ("95%", span(graded.interval, graded.digits)),
+                ("of frozen", "" if isinstance(share, Undefined) else percent(share)),
+                ("checkpoints", str(graded.checkpoints)),
+            ]
+            key = (Cell(line.name, link=quote(line.address)), arm)
+            rows.append(Row(key, cells, Strip(mean=graded.mean, student_t=graded.interval)))
         return Table.of(
             self.task,
             f"{self.task}: {len(self.rows)} resolved. Dot and line: mean dR with the 95% interval over checkpoints "
             f"that resolved it: Student-t{', of a study that stops that of its rule' if by_rule else ''}.",
             ("study", "arm"),
-            [
-                (
-                    (Cell(line.name, link=quote(line.address)), self._named(line, verdict)),
-                    verdict,
-                    verdict.graded.digits,
-                )
-                for line, verdict in self.rows
-            ],
-            [
-                ("mean dR", lambda verdict, digits: number(verdict.graded.mean, digits)),
-                ("95%", lambda verdict, digits: span(verdict.graded.interval, digits)),
-                ("of frozen", lambda verdict, _: _share(verdict.answer.scale.of_frozen)),
-                ("checkpoints", lambda verdict, _: str(verdict.graded.checkpoints)),
-            ],
-            strip=lambda verdict: Strip(mean=verdict.graded.mean, student_t=verdict.graded.interval),
+            rows,
         )
 
 
@@ -153,10 +136,6 @@ def _digest(forks: Forks) -> str:
     """Return a digest of what both branches of every fork returned, with every digit, in whatever order."""
     pairs = zip(forks.outcomes.r_hold.tolist(), forks.outcomes.r_update.tolist(), strict=True)
     return hashlib.sha256(repr(sorted(pairs)).encode()).hexdigest()
-
-
-def _share(share: Figure) -> str:
-    return "" if isinstance(share, Undefined) else percent(share)
 
 
 def index_line(material: Material, page: Path, *, index: Path, name: str = "") -> Line:
@@ -246,23 +225,23 @@ def compared(lines: Sequence[Line]) -> list[Comparison]:
         every = [(line, verdict) for line in lines for verdict in line.verdicts if verdict.task == task]
         resolved = [(line, verdict) for line, verdict in every if verdict.answer.grade == "resolved"]
         if resolved:
-            resolved.sort(key=lambda row: -_mean(row[1]))
+            resolved.sort(key=lambda row: -(defined(row[1].graded.mean) or 0.0))
             found.append(Comparison(task, resolved, [row for row in every if row[1].answer.grade != "resolved"]))
     return found
 
 
-def _mean(verdict: Verdict) -> float:
-    mean = verdict.graded.mean
-    return mean if isinstance(mean, float) else 0.0
+def _place(line: Line) -> tuple[bool, int, str]:
+    """Return the key that puts a study with many checkpoints first, and one that was run again last."""
+    most = max((verdict.checkpoints for verdict in line.verdicts), default=0)
+    return line.name.endswith(EARLIER), -most, line.name
 
 
 def render_index(lines: Sequence[Line]) -> Page:
     """Return the index; studies with most checkpoints first."""
-    program, lines = script("index.js"), sorted(lines, key=lambda line: line.place)
-    text = (
-        environment()
-        .get_template("index.html")
-        .render(
+    program, lines = script("index.js"), sorted(lines, key=_place)
+    template = environment().get_template("index.html")
+    return Page(
+        template.render(
             lines=lines,
             comparisons=compared(lines),
             tasks=list(dict.fromkeys(task for line in lines for task in line.tasks)),
@@ -272,4 +251,3 @@ def render_index(lines: Sequence[Line]) -> Page:
             terms=TERMS,
         )
     )
-    return Page(text)

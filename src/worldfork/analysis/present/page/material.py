@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from worldfork.analysis.read.ledger import Ledger, Source, open_ledger
-from worldfork.analysis.read.outcomes import Table
 from worldfork.analysis.read.study import Rows
-from worldfork.analysis.score import Rules, Score, score_ledger
+from worldfork.analysis.score import Score, score_ledger
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
 
@@ -38,14 +37,6 @@ class Material:
     @property
     def rows(self) -> Rows:
         return self.ledger.rows
-
-    @property
-    def table(self) -> Table:
-        return self.ledger.table
-
-    @property
-    def rules(self) -> Rules:
-        return self.score.rules
 
 
 def gather(

@@ -38,16 +38,11 @@ from worldfork.analysis.present.tables import design, effects
 from worldfork.analysis.present.tables.deployments import ORDERS, orders
 from worldfork.analysis.present.tables.deployments import deployments as followed_policies
 from worldfork.analysis.present.text import value
-from worldfork.analysis.present.text.answers import corrected, predictions_answered, read_as
+from worldfork.analysis.present.text.answers import corrected, predictions_answered, read_as, undefined_figures
 from worldfork.analysis.present.text.arms import contrast_headlines, summarise_pairs, why_compared
 from worldfork.analysis.present.text.deployments import followed_answer, forecast_words
 from worldfork.analysis.present.text.formatting import minus, number
-from worldfork.analysis.present.text.stopping import (
-    GRADED_BY_RULE,
-    outcome_words,
-    question_answers,
-    rule_words,
-)
+from worldfork.analysis.present.text.stopping import GRADED_BY_RULE, outcome_words, question_answers, rule_words
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.triggers import triggers_everywhere
 from worldfork.analysis.read.files import encode
@@ -55,7 +50,6 @@ from worldfork.analysis.read.frames import flat_frame
 from worldfork.analysis.read.ledger import Source
 from worldfork.analysis.score import Score
 from worldfork.analysis.score.deployment_records import TaskDeployment
-from worldfork.analysis.score.undefined import settle
 from worldfork.counting import plural
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
@@ -137,10 +131,9 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
     downloads = _downloads(material)
     facts = {"replay": replay, "study": material.study is not None, "version": version, "downloads": downloads}
     program, scores = script(), tables.scores_of(score)
-    text = (
-        environment()
-        .get_template("page.html")
-        .render(
+    template = environment().get_template("page.html")
+    return Page(
+        template.render(
             material=material,
             score=score,
             index=index,
@@ -158,18 +151,17 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             figures=tables.all_tables(score, seeds=seeds),
             read_as=read_as(score),
             corrected=corrected(score),
-            stopping=_stopping(score),
             predicted=predictions_answered(
                 [answer for part in parts for answer in part.score.predictions], stopped=score.stopping is not None
             ),
             triggers=triggers_everywhere({part.name: part.score for part in parts}),
             record=provenance,
-            undefined=_by_reason(material),
+            undefined=sorted(undefined_figures(score).items(), key=lambda item: -len(item[1])),
             videos=films,
             watchable=bool(films) or replay is not None,
             terms=_terms(material),
             threshold_permutations=threshold_permutations(
-                material.rules, max(len(part.score.evidence.forks) for part in parts)
+                material.score.rules, max(len(part.score.evidence.forks) for part in parts)
             ),
             made_by=f"worldfork {__version__}",
             style=style(),
@@ -179,7 +171,6 @@ def render(material: Material, *, version: str | None = None, index: str = "") -
             downloads=downloads,
         )
     )
-    return Page(text)
 
 
 def _followed(task: str, deployed: TaskDeployment) -> Mapping[str, object]:
@@ -253,6 +244,9 @@ def environment() -> jinja2.Environment:
         "curve_lead": value.curve_lead,
         "skew_words": value.skew_words,
         "forecast_words": forecast_words,
+        "outcome_words": outcome_words,
+        "question_answers": question_answers,
+        "rule_words": rule_words,
     }
     templates.globals |= {
         "shown": shown,
@@ -292,17 +286,6 @@ def policy(program: str, *, live: bool = False) -> str:
     )
 
 
-def _stopping(score: Score) -> dict[str, object]:
-    """Return the sentences about a study that stops; none about another."""
-    if score.stopping is None:
-        return {}
-    return {
-        "outcome": outcome_words(score.stopping),
-        "answers": question_answers(score, score.stopping),
-        "rule": rule_words(score.stopping),
-    }
-
-
 def _terms(material: Material) -> dict[str, str]:
     """Return the words to explain: whether branches met the same draws, only a study says; never is a policy."""
     unused = {"common random numbers"} if material.study is None else set()
@@ -312,15 +295,6 @@ def _terms(material: Material) -> dict[str, str]:
         unused |= {"kept"}
     graded = {} if material.score.stopping is None else GRADED_BY_RULE
     return {word: means for word, means in {**TERMS, **graded}.items() if word not in unused}
-
-
-def _by_reason(material: Material) -> list[tuple[str, list[str]]]:
-    """Return undefined figures by their reason, the commonest first."""
-    figures: dict[str, list[str]] = {}
-    _, reasons = settle({"arms": material.score.arms, "contrasts": material.score.contrasts})
-    for reason in reasons:
-        figures.setdefault(reason["why"], []).append(reason["figure"])
-    return sorted(figures.items(), key=lambda item: -len(item[1]))
 
 
 def _downloads(material: Material) -> list[object]:

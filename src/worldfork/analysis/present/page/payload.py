@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from worldfork.analysis.present.page.material import Material
+from worldfork.analysis.present.page.record import counted
 from worldfork.analysis.present.page.streams import read_stream
 from worldfork.analysis.present.text.formatting import defined, digits_for
 from worldfork.analysis.present.text.value import crossing_words
@@ -55,7 +56,7 @@ def payload(material: Material) -> Json:
             for task, score in scored.tasks.items()
         ],
         "streams": list(streams.values()),
-        "permutations": material.rules.permutations,
+        "permutations": material.score.rules.permutations,
     }
 
 
@@ -131,7 +132,7 @@ def _part(
         ],
         "forks": _forks(shown, score, small=small),
         "policies": {side: _references(score, side) for side in SIDES},
-        "triggers": _triggers(score, shown, rules=material.rules),
+        "triggers": _triggers(score, shown, rules=material.score.rules),
         "contraction": {
             "slope": defined(fit.slope),
             "interval": defined(fit.slope_interval),
@@ -214,19 +215,9 @@ def _recorded(rows: Sequence[ForkRow]) -> Json:
 
 def _broken(row: ForkRow) -> str | None:
     """Return in words whatever was not finite or not stable."""
-    counts = {
-        "non-finite parameter": {"UPDATE": row.fit.non_finite},
-        "non-finite action": {"HOLD": row.nonfinite_actions.hold, "UPDATE": row.nonfinite_actions.update},
-        "non-finite return": {"HOLD": row.nonfinite_returns.hold, "UPDATE": row.nonfinite_returns.update},
-        "unstable episode": {"HOLD": row.unstable_episodes.hold, "UPDATE": row.unstable_episodes.update},
-    }
-    counted = [
-        f"{plural(count, noun)} in {branch}"
-        for noun, branches in counts.items()
-        for branch, count in branches.items()
-        if count
-    ]
-    return f"Counted: {'; '.join(counted)}." if counted else None
+    broken = [f"{plural(row.fit.non_finite, 'non-finite parameter')} in UPDATE"] if row.fit.non_finite else []
+    words = [*broken, *counted([row])]
+    return f"Counted: {'; '.join(words)}." if words else None
 
 
 def threshold_permutations(rules: Rules, forks: int) -> int:

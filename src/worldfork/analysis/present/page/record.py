@@ -49,7 +49,6 @@ class StudyRecord:
 
     digest: str
     toml: str
-    about: str
     forks: int
     registered_forks: int  # without those that a study did not need because it stopped
     stopped: str  # as registered, and how many forks were not needed; empty where none were left out so
@@ -90,17 +89,16 @@ def record(material: Material) -> StudyRecord | None:
         return None
     registration = study.registration
     begun = {cell: _cell_record(study, cell) for cell, rows in material.rows.items() if rows}
-    manifests, needed = _manifests(study), _needed(study, material.rows)
+    manifests, (needed, stopped) = _manifests(study), _needed(study, material.rows)
     return StudyRecord(
         digest=study.registration_digest,
         toml=(study.path / "registration.toml").read_text(encoding="utf-8"),
-        about=registration.about,
         forks=sum(map(len, material.rows.values())),
         registered_forks=_registered_forks(registration, needed),
-        stopped=_stopped_words(study, material.rows, needed),
+        stopped=stopped,
         draws=max(len(arm.update_seeds) for arm in registration.arms),
         deviations=_deviations(study, begun, {cell: material.rows[cell] for cell in needed}),
-        failed=material.table.failed,
+        failed=material.ledger.table.failed,
         notes=_notes(registration, begun),
         amendments=study.amendments(),
         made_with=_made_with(study, begun),
@@ -110,25 +108,23 @@ def record(material: Material) -> StudyRecord | None:
     )
 
 
-def _needed(study: Study, rows: Rows) -> list[Cell]:
-    """Return the cells that the study has to have; of one that stops, those of the checkpoints it looked at."""
+def _needed(study: Study, rows: Rows) -> tuple[list[Cell], str]:
+    """Return the cells that the study has to have, of one that stops those of the checkpoints it looked at; and the
+    words that it stopped as registered, with the forks that it did not need."""
     if study.registration.stopping is None:
-        return list(rows)
-    due = set(follow(study.registration, rows).due)
-    return [cell for cell, inside in rows.items() if inside or cell in due]
+        return list(rows), ""
+    looked = follow(study.registration, rows)
+    due = set(looked.due)
+    needed = [cell for cell, inside in rows.items() if inside or cell in due]
+    if not looked.ended:
+        return needed, ""
+    left = _registered_forks(study.registration, rows) - _registered_forks(study.registration, needed)
+    unneeded = f"; {plural(left, 'fork')} {'was' if left == 1 else 'were'} not needed" if left else ""
+    return needed, f"stopped as registered{unneeded}"
 
 
 def _registered_forks(registration: Registration, cells: Iterable[Cell]) -> int:
     return sum(registration.arm(cell.arm).stream.decision_points for cell in cells)
-
-
-def _stopped_words(study: Study, rows: Rows, needed: Sequence[Cell]) -> str:
-    """Return that a study stopped as registered, with the forks that it did not need."""
-    if study.registration.stopping is None or not follow(study.registration, rows).ended:
-        return ""
-    left = _registered_forks(study.registration, rows) - _registered_forks(study.registration, needed)
-    unneeded = f"; {plural(left, 'fork')} {'was' if left == 1 else 'were'} not needed" if left else ""
-    return f"stopped as registered{unneeded}"
 
 
 def _cell_record(study: Study, cell: Cell) -> CellRecord:
@@ -195,12 +191,17 @@ def _counted(rows: Sequence[ForkRow], *, episodes: int) -> Iterable[str]:
             yield f"{plural(count, 'fork')} with {plural(length, 'episode')} per branch; {episodes} are registered"
     if unequal := sum(row.draws.hold != row.draws.update for row in rows):
         yield f"in {plural(unequal, 'fork')} the branches received different random draws"
+    yield from counted(rows)
+    if broken := sum(row.fit.non_finite > 0 for row in rows):
+        yield f"{plural(broken, 'update')} left parameters that are not finite"
+
+
+def counted(rows: Sequence[ForkRow]) -> Iterable[str]:
+    """Yield how often anything was not finite or not stable in these rows, by branch."""
     for name, noun in COUNTED.items():
         for branch in ("hold", "update"):
             if count := sum(getattr(getattr(row, name), branch) for row in rows):
                 yield f"{plural(count, noun)} in {branch.upper()}"
-    if broken := sum(row.fit.non_finite > 0 for row in rows):
-        yield f"{plural(broken, 'update')} left parameters that are not finite"
 
 
 def _notes(registration: Registration, begun: Mapping[Cell, CellRecord]) -> list[str]:

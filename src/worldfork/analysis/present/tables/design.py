@@ -1,12 +1,11 @@
 """Tables about the study itself: seeds and their gate, where the variance lies, what a budget buys, its arms."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from worldfork.analysis.present.strips import Strip
-from worldfork.analysis.present.table import Column, Table
+from worldfork.analysis.present.table import Cells, Column, Row, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
-from worldfork.analysis.present.text import arms as text
 from worldfork.analysis.present.text.arms import arms_of
 from worldfork.analysis.present.text.formatting import (
     DASH,
@@ -23,6 +22,7 @@ from worldfork.analysis.present.text.formatting import (
     word,
 )
 from worldfork.analysis.present.text.stopping import FIXED_NUMBER, RULE_INTERVAL, graded_difference
+from worldfork.analysis.present.text.sweeps import windows as swept_windows
 from worldfork.analysis.score import Score
 from worldfork.analysis.score.contrasts import Contrast, PairedDifference
 from worldfork.analysis.score.result import ArmScore
@@ -34,19 +34,17 @@ from worldfork.ledger.pretraining import Seed
 
 def gate(seeds: Iterable[Seed]) -> Table:
     """Return every seed that was trained; the rejected ones are part of the result."""
-    return Table.of(
+    rows = []
+    for seed in seeds:
+        returns = map(unsigned, (seed.gate, seed.floor, seed.clean_return, seed.deployed))
+        rows.append((seed.task, str(seed.seed), *returns, seed.fate))
+    return Table(
         "gate",
         "Every seed that was trained, and what became of it. The gate has episodes of its own; gate and clean "
         "return are with the planner of pretraining, the last return with the study's.",
-        ("Task", "Seed"),
-        [((seed.task, str(seed.seed)), seed, 1) for seed in seeds],
-        [
-            ("gate return", lambda seed, digits: unsigned(seed.gate, digits)),
-            ("floor", lambda seed, digits: unsigned(seed.floor, digits)),
-            ("clean return", lambda seed, digits: unsigned(seed.clean_return, digits)),
-            ("as deployed", lambda seed, digits: unsigned(seed.deployed, digits)),
-            ("fate", lambda seed, _: seed.fate),
-        ],
+        ("Task", "Seed", "gate return", "floor", "clean return", "as deployed", "fate"),
+        rows,
+        keys=2,
     )
 
 
@@ -60,8 +58,10 @@ def variance(scores: Scores) -> Table:
         fork, episode = parts.fork, parts.episode
         draw: Figure | None = None
         if components is not None and not isinstance(components.draw, Undefined):
-            fork, draw = components.fork, components.draw
-            episode = _sum(components.episode, components.draw_episode)
+            fork, draw, episode = components.fork, components.draw, components.episode
+            if not isinstance(episode, Undefined):
+                of_draws = components.draw_episode
+                episode = of_draws if isinstance(of_draws, Undefined) else episode + of_draws
         cells = [_variance(value) for value in (parts.checkpoint, point, fork, draw, episode)]
         rows.append((*key, *cells, unsigned(score.crn.gain, 2)))
     return Table(
@@ -88,13 +88,6 @@ def _deviation(variance: Figure) -> str:
     if isinstance(variance, Undefined):
         return DASH
     return f"{math.sqrt(variance):.3g}" if variance > 0 else "none"
-
-
-def _sum(first: Figure, second: Figure) -> Figure:
-    """Return the sum of two variances; undefined where either is."""
-    if isinstance(first, Undefined):
-        return first
-    return second if isinstance(second, Undefined) else first + second
 
 
 def draws(scores: Scores) -> Table:
@@ -151,32 +144,32 @@ def arms(score: Score, estimands: Sequence[Estimand] = ("all_attempted", "retain
     """Return every pair of arms that was compared, on the cells and forks that both have."""
     tasks = [task for arm in score.arms.values() for task in arm.tasks.values()]
     in_per_cent = all(task.scale.frozen > 0 for task in tasks)
-    pairs = [
-        ((" - ".join(arms_of(score, pair)), task, estimand.replace("_", " ")), (pair, task, contrast))
-        for pair, of_tasks in score.contrasts.items()
-        for task, both in of_tasks.items()
-        for estimand in estimands
-        if not isinstance(contrast := both[estimand], Undefined)
-    ]
-
-    def drawn(compared: tuple[str, str, Contrast]) -> Strip:
-        pair, task, contrast = compared
-        frozen = score.arms[pair.partition(" - ")[2]].tasks[task].scale.frozen
-        times = 100 / frozen if in_per_cent else 1.0
-        dots = [value for figure in contrast.by_checkpoint.values() if (value := defined(figure)) is not None]
-        graded = graded_difference(contrast)
-        mean, ends = defined(graded.mean), defined(graded.interval)
-        return Strip(
-            mean=graded.mean if mean is None else times * mean,
-            student_t=None if ends is None else Interval(times * ends.low, times * ends.high),
-            checkpoints=[times * dot for dot in dots],
-        )
-
-    stopped, line = score.stopping is not None, "Student-t 95%"
-    by_rule: list[tuple[str | Column, Callable[[tuple[str, str, Contrast], int], str]]] = []
-    if stopped:
-        line = "the interval that its grade rests on, or else Student-t 95%"
-        by_rule = [(RULE_INTERVAL, _by_rule)]
+    stopped = score.stopping is not None
+    rows = []
+    for pair, of_tasks in score.contrasts.items():
+        for task, both in of_tasks.items():
+            frozen = score.arms[pair.partition(" - ")[2]].tasks[task].scale.frozen
+            for estimand in estimands:
+                if isinstance(contrast := both[estimand], Undefined):
+                    continue
+                judged, digits, paired = graded_difference(contrast), digits_for(contrast), contrast.paired
+                by_rule = (RULE_INTERVAL, judged.words if judged.by_rule else DASH)
+                cells: Cells = [
+                    ("first", number(contrast.first, digits)),
+                    ("second", number(contrast.second, digits)),
+                    ("difference, bootstrap", with_span(contrast.mean, contrast.bootstrap, digits)),
+                    ("Student-t", span(contrast.student_t, digits)),
+                    (Column("p, t and signs", optional=True), _both_p(contrast)),
+                    *([by_rule] if stopped else []),
+                    ("grade", graded(contrast.grade)),
+                    (Column("paired forks", optional=True), str(paired.forks)),
+                    (Column("Pearson", optional=True), number(paired.pearson, 3)),
+                    (Column("Spearman", optional=True), number(paired.spearman, 3)),
+                    (Column("same sign", optional=True), rate(paired.same_sign)),
+                ]
+                key = (" - ".join(arms_of(score, pair)), task, estimand.replace("_", " "))
+                rows.append(Row(key, cells, _difference_strip(contrast, 100 / frozen if in_per_cent else 1.0)))
+    line = "the interval that its grade rests on, or else Student-t 95%" if stopped else "Student-t 95%"
     return Table.of(
         "arms",
         "Arms compared: mean dR of each and their difference on the cells both have, with the p of Student-t and "
@@ -184,30 +177,19 @@ def arms(score: Score, estimands: Sequence[Estimand] = ("all_attempted", "retain
         f"{', in per cent of the frozen return' if in_per_cent else ''}, with {line}; dots: checkpoints."
         f"{f' {FIXED_NUMBER}' if stopped else ''}",
         ("Arms", "Task", "Forks"),
-        [(key, compared, digits_for(compared[2])) for key, compared in pairs],
-        [
-            ("first", lambda compared, digits: number(compared[2].first, digits)),
-            ("second", lambda compared, digits: number(compared[2].second, digits)),
-            (
-                "difference, bootstrap",
-                lambda compared, digits: with_span(compared[2].mean, compared[2].bootstrap, digits),
-            ),
-            ("Student-t", lambda compared, digits: span(compared[2].student_t, digits)),
-            (Column("p, t and signs", optional=True), lambda compared, _: _both_p(compared[2])),
-            *by_rule,
-            ("grade", lambda compared, _: graded(compared[2].grade)),
-            (Column("paired forks", optional=True), lambda compared, _: str(compared[2].paired.forks)),
-            (Column("Pearson", optional=True), lambda compared, _: number(compared[2].paired.pearson, 3)),
-            (Column("Spearman", optional=True), lambda compared, _: number(compared[2].paired.spearman, 3)),
-            (Column("same sign", optional=True), lambda compared, _: rate(compared[2].paired.same_sign)),
-        ],
-        strip=drawn,
+        rows,
     )
 
 
-def _by_rule(compared: tuple[str, str, Contrast], digits: int) -> str:
-    found = graded_difference(compared[2])
-    return with_span(found.mean, found.interval, digits) if found.by_rule else DASH
+def _difference_strip(contrast: Contrast, times: float) -> Strip:
+    """Return the chart of a difference, `times` as large, as it was graded."""
+    judged = graded_difference(contrast)
+    mean, ends = defined(judged.mean), defined(judged.interval)
+    return Strip(
+        mean=judged.mean if mean is None else times * mean,
+        student_t=None if ends is None else Interval(times * ends.low, times * ends.high),
+        checkpoints=[times * dot for dot in contrast.by_checkpoint.values() if not isinstance(dot, Undefined)],
+    )
 
 
 def _both_p(contrast: PairedDifference) -> str:
@@ -259,28 +241,41 @@ def doses(sweeps: Mapping[str, Mapping[str, DoseSweep]], arms: Mapping[str, ArmS
 
 def windows(score: Score) -> Table:
     """Return a row per task, group of arms and window; without rows where no three arms differ in it alone."""
-    return Table.of(
-        "windows",
-        "The window of an update, the last transitions that it may see: mean dR of all attempted forks.",
-        ("Task", "Window", "Arms"),
-        [
-            ((task, f"{arm.mechanism.window:,}", label), figures.effect.all_attempted, 0)
-            for (task, label), swept in text.windows(score).items()
-            for arm, figures in swept
-        ],
-        [("mean dR, Student-t", lambda effect, _: estimate(effect))],
-        strip=lambda effect: Strip(mean=effect.mean, student_t=effect.student_t, bootstrap=effect.bootstrap),
-    )
+    rows = []
+    for task, groups in swept_windows(score).items():
+        for label, swept in groups.items():
+            for window, effect in swept:
+                strip = Strip(mean=effect.mean, student_t=effect.student_t, bootstrap=effect.bootstrap)
+                rows.append(Row((task, window, label), [("mean dR, Student-t", estimate(effect))], strip))
+    caption = "The window of an update, the last transitions that it may see: mean dR of all attempted forks."
+    return Table.of("windows", caption, ("Task", "Window", "Arms"), rows)
 
 
 def noises(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> Table:
     """Return a row per task, group of arms and noise; without rows where no arms differ in their noise."""
-    rows = [
-        ((task, f"{noise.action_noise:g}", label), noise, digits_for(noise))
-        for task, groups in sweeps.items()
-        for label, sweep in groups.items()
-        for noise in sweep.noises.values()
-    ]
+    rows = []
+    for task, groups in sweeps.items():
+        for label, sweep in groups.items():
+            for noise in sweep.noises.values():
+                digits = digits_for(noise)
+                (residual, its_rise), (kl, kl_rise) = _signal(noise, "residual"), _signal(noise, "kl")
+                rise, both_p = _difference(noise.rise)
+                cells: Cells = [
+                    (Column("m", optional=True), str(noise.episodes)),
+                    (Column("diverged", optional=True), f"{noise.diverged} of {noise.forks}"),
+                    ("residual", residual),
+                    (Column("its rise, Student-t", optional=True), its_rise),
+                    ("kl", kl),
+                    (Column("its rise, Student-t", optional=True), kl_rise),
+                    (Column("r_hold", optional=True), unsigned(noise.r_hold, digits)),
+                    ("mean dR, Student-t", estimate(noise, digits)),
+                    ("its rise, Student-t", rise),
+                    (Column("p, t and signs", optional=True), both_p),
+                    ("helped", rate(noise.helped)),
+                    ("AUC of residual", _auc(noise)),
+                ]
+                strip = Strip(mean=noise.mean, student_t=noise.student_t)
+                rows.append(Row((task, f"{noise.action_noise:g}", label), cells, strip))
     return Table.of(
         "noises",
         "Noise of standard deviation sigma_a on every action, in streams and in both branches, with m episodes: "
@@ -292,21 +287,6 @@ def noises(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> Table:
         f"{_not_scored(sweeps)}",
         ("Task", "sigma_a", "Arms"),
         rows,
-        [
-            (Column("m", optional=True), lambda noise, _: str(noise.episodes)),
-            (Column("diverged", optional=True), lambda noise, _: f"{noise.diverged} of {noise.forks}"),
-            ("residual", lambda noise, _: _signal(noise, "residual")[0]),
-            (Column("its rise, Student-t", optional=True), lambda noise, _: _signal(noise, "residual")[1]),
-            ("kl", lambda noise, _: _signal(noise, "kl")[0]),
-            (Column("its rise, Student-t", optional=True), lambda noise, _: _signal(noise, "kl")[1]),
-            (Column("r_hold", optional=True), lambda noise, digits: unsigned(noise.r_hold, digits)),
-            ("mean dR, Student-t", lambda noise, digits: estimate(noise, digits)),
-            ("its rise, Student-t", lambda noise, _: _difference(noise.rise)[0]),
-            (Column("p, t and signs", optional=True), lambda noise, _: _difference(noise.rise)[1]),
-            ("helped", lambda noise, _: rate(noise.helped)),
-            ("AUC of residual", lambda noise, _: _auc(noise)),
-        ],
-        strip=lambda noise: Strip(mean=noise.mean, student_t=noise.student_t),
     )
 
 

@@ -1,10 +1,10 @@
 """Tables of what updating was worth: by task, direction, drift level and stream seed (paper, Tables 1 and 2)."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from worldfork.analysis.present.strips import Strip
-from worldfork.analysis.present.table import Cell, Column, Table
+from worldfork.analysis.present.table import Cell, Cells, Column, Row, Table
 from worldfork.analysis.present.text.answers import answer, predicted_digits
 from worldfork.analysis.present.text.formatting import (
     defined,
@@ -29,58 +29,48 @@ from worldfork.analysis.present.text.stopping import (
     stops,
 )
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.present.text.triggers import useful_triggers
+from worldfork.analysis.present.text.triggers import candidates
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.contraction import Bin
-from worldfork.analysis.score.curves import FreshSeverity, Severity
-from worldfork.analysis.score.effects import Effect, replicate
+from worldfork.analysis.score.effects import replicate
+from worldfork.analysis.score.intervals import LeaveOneOut
 from worldfork.analysis.score.records import PredictionAnswer, TaskScore
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.undefined import Bounds, Estimand, Figure, Interval, Undefined
-from worldfork.analysis.score.verdicts import Judgement
+from worldfork.analysis.score.undefined import Estimand, Interval, Undefined
 from worldfork.counting import plural
 
 Scores = Mapping[tuple[str, str], TaskScore]  # by task and arm
 KEYS = ("Task", "Arm")
-BOTH = ("all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student-t")
 
 
 def overview(scores: Scores) -> Table:
     """Return a line for every arm of every task: the screen's table where there are many."""
-    columns: list[tuple[str | Column, Callable[[TaskScore, int], str]]] = [
-        ("mean dR", lambda score, digits: _mean_and_diverged(score, digits)),
-        (
-            Column("Student-t 95%", term="Student-t 95%"),
-            lambda score, digits: span(graded_mean(score).interval, digits),
-        ),
-        (Column("updating", words=True), lambda score, _: _outcome(score)),
-    ]
+    interval: str | Column = Column("Student-t 95%", term="Student-t 95%")
     caption = "Mean dR of all attempted forks, with its Student-t 95% interval over checkpoints."
     if any(map(stops, scores.values())):
-        columns[1] = ("95%", columns[1][1])
+        interval = "95%"
         caption = (
             "Mean dR of all attempted forks with its 95% interval: of a mean that has a grade that of the stopping "
             "rule, of another Student's t of a fixed number of checkpoints."
         )
-    if any(map(useful_triggers, scores.values())):
-        head = Column("useful triggers", term="useful", words=True)
-        columns.append((head, lambda score, _: ", ".join(useful_triggers(score))))
-    else:
+    useful = {key: ", ".join(candidates(score).useful) for key, score in scores.items()}
+    if not any(useful.values()):
         caption += " No trigger was found useful with any of these arms."
-    table = Table.of("overview", caption, KEYS, _tasks(scores), columns, strip=mean_strip)
+    rows = []
+    for key, score, digits in _tasks(scores):
+        graded, verdict, diverged = graded_mean(score), answer(score), _diverged(score)
+        mean = number(graded.mean, digits)
+        cells: list[tuple[str | Column, str]] = [
+            ("mean dR", f"{mean}{diverged}" if diverged else mean),
+            (interval, span(graded.interval, digits)),
+            (Column("updating", words=True), Cell(verdict.outcome, verdict.tone)),
+        ]
+        if any(useful.values()):
+            cells.append((Column("useful triggers", term="useful", words=True), useful[key]))
+        rows.append(Row(key, cells, mean_strip(score)))
+    table = Table.of("overview", caption, KEYS, rows)
     lone = len({arm for _, arm in scores}) == 1
     return table.without("Arm") if lone else dataclasses.replace(table, grouped=True)
-
-
-def _mean_and_diverged(score: TaskScore, digits: int) -> str:
-    mean = number(graded_mean(score).mean, digits)
-    return mean if not (share := _diverged(score)) else f"{mean}{share}"
-
-
-def _outcome(score: TaskScore) -> str:
-    verdict = answer(score)
-    return Cell(verdict.outcome, verdict.tone)
 
 
 def mean_strip(score: TaskScore) -> Strip:
@@ -92,15 +82,20 @@ def mean_strip(score: TaskScore) -> Strip:
 def means(scores: Scores, estimand: Estimand) -> Table:
     """Return every mean and those of its directions, on one line."""
     rows = []
-    for key, score in scores.items():
+    for key, score, digits in _tasks(scores):
         effect = score.effect[estimand]
         ways = _directions(score) if len(effect.by_direction) > 1 else []
-        rows.append(
-            ((*key, "all" if ways else ""), (effect.mean, effect.student_t, effect.bootstrap), _digits(score))
-        )
+        found = {"all" if ways else "": (effect.mean, effect.student_t, effect.bootstrap)}
         for way in ways:
             ends = effect.by_direction_intervals[way]
-            rows.append(((*key, way), (effect.by_direction[way], ends.student_t, ends.bootstrap), _digits(score)))
+            found[way] = effect.by_direction[way], ends.student_t, ends.bootstrap
+        for way, (mean, student_t, bootstrap) in found.items():
+            cells: Cells = [
+                ("mean dR", number(mean, digits)),
+                (Column("Student-t 95%", term="Student-t 95%"), span(student_t, digits)),
+                (Column("bootstrap 95%", term="bootstrap 95%"), span(bootstrap, digits)),
+            ]
+            rows.append(Row((*key, way), cells, Strip(mean=mean, student_t=student_t, bootstrap=bootstrap)))
     counts = ", ".join(dict.fromkeys(f"{score.effect[estimand].forks:,}" for score in scores.values()))
     table = Table.of(
         "means",
@@ -108,14 +103,8 @@ def means(scores: Scores, estimand: Estimand) -> Table:
         f"thick: bootstrap 95%.{_fixed_number(scores)}",
         (*KEYS, "Direction"),
         rows,
-        [
-            ("mean dR", lambda mean, digits: number(mean[0], digits)),
-            (Column("Student-t 95%", term="Student-t 95%"), lambda mean, digits: span(mean[1], digits)),
-            (Column("bootstrap 95%", term="bootstrap 95%"), lambda mean, digits: span(mean[2], digits)),
-        ],
-        strip=lambda mean: Strip(mean=mean[0], student_t=mean[1], bootstrap=mean[2]),
     )
-    return table if any(key[2] for key, _, _ in rows) else table.without("Direction")
+    return table if any(row.key[2] for row in rows) else table.without("Direction")
 
 
 def over_tasks(score: Score) -> Table:
@@ -126,40 +115,45 @@ def over_tasks(score: Score) -> Table:
         "Over all tasks, all attempted forks: the plain mean of dR in per cent of each task's frozen return, with "
         "its 95% interval over checkpoints (Welch). It weighs tasks equally and speaks of these tasks alone: a "
         "mean over tasks that disagree describes none of them.",
-        ("Arm",),
-        [((name,), over, 0) for name, over in arms.items() if not isinstance(over, Undefined)],
+        ["Arm"],
         [
-            ("over all tasks", lambda over, _: text_of(over.share, percent)),
-            (
-                "95%",
-                lambda over, _: text_of(over.interval, lambda ends: f"[{percent(ends.low)}, {percent(ends.high)}]"),
-            ),
-            (
-                "each",
-                lambda over, _: ", ".join(f"{task} {percent(share)}" for task, share in over.tasks.items()),
-            ),
+            Row(
+                [name],
+                [
+                    ("over all tasks", text_of(over.share, percent)),
+                    ("95%", text_of(over.interval, lambda ends: f"[{percent(ends.low)}, {percent(ends.high)}]")),
+                    ("each", ", ".join(f"{task} {percent(share)}" for task, share in over.tasks.items())),
+                ],
+            )
+            for name, over in arms.items()
+            if not isinstance(over, Undefined)
         ],
     )
 
 
 def effects(scores: Scores) -> Table:
     """Return Table 1, with both estimands and both intervals."""
+    rows = []
+    for key, score, digits in _tasks(scores):
+        forks, (attempted, retained) = score.forks, (score.effect.all_attempted, score.effect.retained)
+        gone = f", without {' '.join(retained.left_out)} where retained" if retained.left_out else ""
+        cells: Cells = [
+            ("Cells", f"{attempted.cells}{gone}"),
+            ("Forks retained", _retained(score)),
+            ("all attempted, bootstrap", with_span(attempted.mean, attempted.bootstrap, digits)),
+            ("Student-t", span(attempted.student_t, digits)),
+            ("retained, bootstrap", with_span(retained.mean, retained.bootstrap, digits)),
+            ("Student-t", span(retained.student_t, digits)),
+            ("Helped / hurt", f"{forks.helped} / {forks.hurt}"),
+            ("Cells below 0", str(retained.cells_below_zero)),
+        ]
+        rows.append(Row(key, cells))
     return Table.of(
         "effects",
         "Mean dR by task, 95% intervals over checkpoints. Helped, hurt and cells below 0 are of retained forks."
         f"{_fixed_number(scores)}",
         KEYS,
-        _tasks(scores),
-        [
-            ("Cells", lambda score, _: _cells(score)),
-            ("Forks retained", lambda score, _: _retained(score)),
-            ("all attempted, bootstrap", lambda score, digits: _bootstrap(score.effect.all_attempted, digits)),
-            ("Student-t", lambda score, digits: span(score.effect.all_attempted.student_t, digits)),
-            ("retained, bootstrap", lambda score, digits: _bootstrap(score.effect.retained, digits)),
-            ("Student-t", lambda score, digits: span(score.effect.retained.student_t, digits)),
-            ("Helped / hurt", lambda score, _: f"{score.forks.helped} / {score.forks.hurt}"),
-            ("Cells below 0", lambda score, _: str(score.effect.retained.cells_below_zero)),
-        ],
+        rows,
     )
 
 
@@ -172,38 +166,34 @@ def grades(scores: Scores) -> Table:
         "Normal mixture: an interval that holds at every number of checkpoints at once, by normal theory; only a "
         "study that goes on until it knows needs it."
     )
-    at_any_look: tuple[str, Callable[[TaskScore, int], str]] = (
-        "normal mixture 95%",
-        lambda score, digits: span(score.judgement.anytime, digits),
-    )
     if stopped:
         caption = (
             f"The grade rests on the interval by the stopping rule, which holds at all looks together. "
             f"{FIXED_NUMBER.replace('Student-t:', 'All p and leave one out:')} {leave_one_out}"
         )
-        at_any_look = (RULE_INTERVAL, _by_rule)
-    return Table.of(
-        "grades",
-        f"What each mean dR over all attempted forks can be held to. {caption}",
-        KEYS,
-        _tasks(scores),
-        [
-            ("verdict", lambda score, _: word(score.verdict)),
-            ("grade", lambda score, _: graded(score.judgement.grade)),
-            ("p, Student-t", lambda score, _: rate(score.judgement.p_student_t)),
-            ("p, sign flips", lambda score, _: rate(score.judgement.p_sign_flip)),
-            ("least p", lambda score, _: rate(score.judgement.least_p)),
-            ("adjusted, t / flips", lambda score, _: _adjusted(score.judgement)),
-            ("leave one out", lambda score, digits: _leave_one_out(score.judgement, digits)),
-            at_any_look,
-            ("checkpoints to resolve", lambda score, _: word(score.judgement.more_checkpoints)),
-        ],
-    )
+    rows = []
+    for key, score, digits in _tasks(scores):
+        judged, mean = score.judgement, graded_mean(score)
+        by_rule = mean.interval if mean.by_rule else None
+        cells: Cells = [
+            ("verdict", word(score.verdict)),
+            ("grade", graded(judged.grade)),
+            ("p, Student-t", rate(judged.p_student_t)),
+            ("p, sign flips", rate(judged.p_sign_flip)),
+            ("least p", rate(judged.least_p)),
+            ("adjusted, t / flips", f"{rate(judged.adjusted_student_t)} / {rate(judged.adjusted_sign_flip)}"),
+            ("leave one out", _without_one(judged.leave_one_out, digits)),
+            (RULE_INTERVAL, span(by_rule, digits))
+            if stopped
+            else ("normal mixture 95%", span(judged.anytime, digits)),
+            ("checkpoints to resolve", word(judged.more_checkpoints)),
+        ]
+        rows.append(Row(key, cells))
+    return Table.of("grades", f"What each mean dR over all attempted forks can be held to. {caption}", KEYS, rows)
 
 
-def _by_rule(score: TaskScore, digits: int) -> str:
-    graded = graded_mean(score)
-    return span(graded.interval if graded.by_rule else None, digits)
+def _without_one(judged: LeaveOneOut | Undefined, digits: int) -> str:
+    return text_of(judged, lambda ends: f"{number(ends.low, digits)} to {number(ends.high, digits)}")
 
 
 def _fixed_number(scores: Scores) -> str:
@@ -215,43 +205,29 @@ def _lower(sentence: str) -> str:
     return f"{sentence[0].lower()}{sentence[1:]}"
 
 
-def _bootstrap(effect: Effect, digits: int) -> str:
-    return with_span(effect.mean, effect.bootstrap, digits)
-
-
-def _adjusted(judged: Judgement) -> str:
-    return f"{rate(judged.adjusted_student_t)} / {rate(judged.adjusted_sign_flip)}"
-
-
-def _leave_one_out(judged: Judgement, digits: int) -> str:
-    return text_of(
-        judged.leave_one_out, lambda without: f"{number(without.low, digits)} to {number(without.high, digits)}"
-    )
-
-
 def directions(scores: Scores) -> Table:
     """Return every direction by itself, and their difference at the drift levels that both visit."""
     rows: list[tuple[str, ...]] = []
-    for key, score in scores.items():
-        digits = _digits(score)
+    for key, score, digits in _tasks(scores):
         for way in _directions(score):
-            both = [
-                (effect.by_direction[way], intervals.bootstrap, intervals.student_t)
-                for _, effect in score.effect.items()
-                if (intervals := effect.by_direction_intervals[way])
-            ]
-            rows.append((*key, way, *_spans(both, digits)))
-        contrasts = [contrast for _, contrast in score.direction_contrast.items()]
-        if there := [contrast for contrast in contrasts if not isinstance(contrast, Undefined)]:
-            both = [
-                (turn, turn, turn) if isinstance(turn, Undefined) else (turn.mean, turn.bootstrap, turn.student_t)
-                for turn in contrasts
-            ]
-            rows.append((*key, f"toward - away at {there[0].levels} levels", *_spans(both, digits)))
+            cells = []
+            for effect in (score.effect.all_attempted, score.effect.retained):
+                ends = effect.by_direction_intervals[way]
+                cells += [with_span(effect.by_direction[way], ends.bootstrap, digits), span(ends.student_t, digits)]
+            rows.append((*key, way, *cells))
+        turns = (score.direction_contrast.all_attempted, score.direction_contrast.retained)
+        if levels := [turn.levels for turn in turns if not isinstance(turn, Undefined)]:
+            cells = []
+            for turn in turns:
+                if isinstance(turn, Undefined):
+                    cells += [number(turn), span(turn)]
+                else:
+                    cells += [with_span(turn.mean, turn.bootstrap, digits), span(turn.student_t, digits)]
+            rows.append((*key, f"toward - away at {levels[0]} levels", *cells))
     return Table(
         "directions",
         "Mean dR by drift direction, and toward less away at the levels both directions visit.",
-        (*KEYS, "Direction", *BOTH),
+        (*KEYS, "Direction", "all attempted, bootstrap", "Student-t", "retained, bootstrap", "Student-t"),
         rows,
         keys=3,
     )
@@ -260,8 +236,8 @@ def directions(scores: Scores) -> Table:
 def quartiles(scores: Scores) -> Table:
     """Return where in the drift an update helps."""
     rows = [
-        (*key, way, *(number(mean, _digits(score)) for mean in means))
-        for key, score in scores.items()
+        (*key, way, *(number(mean, digits) for mean in means))
+        for key, score, digits in _tasks(scores)
         for way in _directions(score)
         if (means := defined(score.drift_quartiles[way]))
     ]
@@ -276,6 +252,23 @@ def quartiles(scores: Scores) -> Table:
 
 def severities(scores: Scores) -> Table:
     """Return mean dR by what drift had done to the frozen model, so that a verdict is not the schedule's."""
+    rows = []
+    for key, score, digits in _tasks(scores):
+        for part in defined(score.severity) or ():
+            low, up, fresh, halves = part.low, part.high, part.fresh, ""
+            where = f"below {up:g}" if low is None else f"from {low:g}" if up is None else f"{low:g} to {up:g}"
+            if not isinstance(fresh, Undefined):
+                halves = f"{fresh.forks_by_even} + {fresh.forks_by_odd} of {fresh.checkpoints}"
+            cells: Cells = [
+                ("forks", str(part.forks)),
+                ("checkpoints", str(part.checkpoints)),
+                ("helped", str(part.helped)),
+                ("mean", number(part.mean, digits)),
+                ("mean of checkpoints", with_span(part.checkpoint_mean, part.student_t, digits)),
+                ("fresh", estimate(fresh, digits)),
+                ("by halves", halves),
+            ]
+            rows.append(Row((*key, where), cells))
     return Table.of(
         "severity",
         "Mean dR of all attempted forks by r_hold over the checkpoint's clean return: over forks, and over the "
@@ -283,34 +276,8 @@ def severities(scores: Scores) -> Table:
         "half of a fork's episodes and dR from the others, both ways round; by halves: the forks that the even and "
         "that the odd episodes place there, and their checkpoints.",
         (*KEYS, "r_hold / clean"),
-        [
-            ((*key, _severity_class(part)), part, _digits(score))
-            for key, score in scores.items()
-            for part in defined(score.severity) or ()
-        ],
-        [
-            ("forks", lambda part, _: str(part.forks)),
-            ("checkpoints", lambda part, _: str(part.checkpoints)),
-            ("helped", lambda part, _: str(part.helped)),
-            ("mean", lambda part, digits: number(part.mean, digits)),
-            ("mean of checkpoints", lambda part, digits: with_span(part.checkpoint_mean, part.student_t, digits)),
-            ("fresh", lambda part, digits: estimate(part.fresh, digits)),
-            ("by halves", lambda part, _: _by_halves(part.fresh)),
-        ],
+        rows,
     )
-
-
-def _severity_class(part: Severity) -> str:
-    if part.low is None:
-        return f"below {part.high:g}"
-    return f"from {part.low:g}" if part.high is None else f"{part.low:g} to {part.high:g}"
-
-
-def _by_halves(fresh: FreshSeverity | Undefined) -> str:
-    """Return how many forks either half of the episodes places in the class, of how many checkpoints."""
-    if isinstance(fresh, Undefined):
-        return ""
-    return f"{fresh.forks_by_even} + {fresh.forks_by_odd} of {fresh.checkpoints}"
 
 
 def seed_replication(scores: Scores, replication: Mapping[str, Forks], rules: Rules) -> Table:
@@ -335,87 +302,75 @@ def seed_replication(scores: Scores, replication: Mapping[str, Forks], rules: Ru
 
 def contraction(scores: Scores) -> Table:
     """Return r_update against r_hold, and the same between two halves of HOLD's episodes."""
-    fits = [
-        (key, score.contraction, _digits(score))
-        for key, score in scores.items()
-        if not isinstance(score.contraction.slope, Undefined)
-    ]
+    rows = []
+    for key, score, digits in _tasks(scores):
+        fit = score.contraction
+        if isinstance(fit.slope, Undefined):
+            continue
+        cells: Cells = [
+            ("slope", with_span(fit.slope, fit.slope_interval, 2)),
+            ("crossing", without_plus(with_span(fit.crossing, fit.crossing_interval, digits))),
+            ("variance ratio", with_span(fit.variance_ratio, fit.variance_ratio_interval, 2)),
+            ("slope at one (direction, k)", with_span(fit.within.value, fit.within.student_t, 2)),
+            ("split-half slope", number(fit.split_half.slope, 2)),
+            ("split-half variance ratio", number(fit.split_half.variance_ratio, 2)),
+        ]
+        rows.append(Row(key, cells))
     return Table.of(
         "contraction",
         "r_update on r_hold, retained forks, Student-t intervals over checkpoints left out one at a time; the "
         "slope at one (direction, k), between checkpoints; HOLD's second half of episodes on its first.",
         KEYS,
-        fits,
-        [
-            ("slope", lambda fit, _: with_span(fit.slope, fit.slope_interval, 2)),
-            ("crossing", lambda fit, digits: without_plus(with_span(fit.crossing, fit.crossing_interval, digits))),
-            ("variance ratio", lambda fit, _: with_span(fit.variance_ratio, fit.variance_ratio_interval, 2)),
-            ("slope at one (direction, k)", lambda fit, _: with_span(fit.within.value, fit.within.student_t, 2)),
-            ("split-half slope", lambda fit, _: number(fit.split_half.slope, 2)),
-            ("split-half variance ratio", lambda fit, _: number(fit.split_half.variance_ratio, 2)),
-        ],
+        rows,
     )
 
 
 def bins(scores: Scores) -> Table:
     """Return mean dR by what HOLD returned; without rows where forks have no bins."""
-    return Table.of(
-        "bins",
-        "Mean dR by what HOLD returned, retained forks. Lines: standard errors.",
-        (*KEYS, "HOLD"),
-        [
-            ((*key, _range(part, _digits(score))), part, _digits(score))
-            for key, score in scores.items()
-            for part in defined(score.contraction.bins) or ()
-        ],
-        [
-            ("mean dR", lambda part, digits: number(part.mean, digits) if part.forks else "no fork"),
-            ("forks", lambda part, _: str(part.forks)),
-        ],
-        strip=_bin_strip,
-    )
-
-
-def _range(part: Bin, digits: int) -> str:
-    low, high = unsigned(part.low, digits), unsigned(part.high, digits)
-    return f"below {high}" if part.low is None else f"{low} up" if part.high is None else f"{low} to {high}"
-
-
-def _bin_strip(part: Bin) -> Strip:
-    mean, error = defined(part.mean), defined(part.standard_error) or 0.0
-    return Strip(mean=part.mean, student_t=None if mean is None else Interval(mean - error, mean + error))
+    rows = []
+    for key, score, digits in _tasks(scores):
+        for part in defined(score.contraction.bins) or ():
+            low, high = unsigned(part.low, digits), unsigned(part.high, digits)
+            where = (
+                f"below {high}" if part.low is None else f"{low} up" if part.high is None else f"{low} to {high}"
+            )
+            mean, error = defined(part.mean), defined(part.standard_error) or 0.0
+            ends = None if mean is None else Interval(mean - error, mean + error)
+            cells: Cells = [
+                ("mean dR", number(part.mean, digits) if part.forks else "no fork"),
+                ("forks", str(part.forks)),
+            ]
+            rows.append(Row((*key, where), cells, Strip(mean=part.mean, student_t=ends)))
+    caption = "Mean dR by what HOLD returned, retained forks. Lines: standard errors."
+    return Table.of("bins", caption, (*KEYS, "HOLD"), rows)
 
 
 def predictions(scores: Scores) -> Table:
     """Return what was predicted beforehand, and what came."""
     stopped = any(map(stops, scores.values()))
+    rows = []
+    for key, score, of_task in _tasks(scores):
+        for prediction in score.predictions:
+            digits, tested = predicted_digits(prediction, of_task), prediction.equivalence
+            premise = f"{prediction.premise}: {unsigned(prediction.premise_value, of_task)}"
+            equivalence = ""
+            if tested is not None:
+                equivalence = f"{tested.answer}, p {rate(tested.p)}, 90% {span(tested.interval, of_task)}"
+            cells: Cells = [
+                ("figure", number(prediction.value, digits)),
+                (Column("95% interval", optional=True), span(prediction.interval, digits)),
+                (Column("premise", optional=True), "none registered" if prediction.premise is None else premise),
+                ("answer", _answered(prediction, stopped=stopped)),
+                (Column("registered", words=True, optional=True), _registered(prediction, of_task)),
+                (Column("equivalence", words=True, optional=True), equivalence),
+            ]
+            rows.append(Row((*key, prediction.name), cells))
     return Table.of(
         "predictions",
         "Registered predictions. Where the premise does not hold, nothing was tested."
         f"{f' {PREDICTIONS_AS_FIXED}' if stopped else ''}",
         (*KEYS, "Prediction"),
-        [
-            ((*key, prediction.name), prediction, _digits(score))
-            for key, score in scores.items()
-            for prediction in score.predictions
-        ],
-        [
-            ("figure", lambda prediction, digits: number(prediction.value, predicted_digits(prediction, digits))),
-            (
-                Column("95% interval", optional=True),
-                lambda prediction, digits: span(prediction.interval, predicted_digits(prediction, digits)),
-            ),
-            (Column("premise", optional=True), lambda prediction, digits: _premise(prediction, digits)),
-            ("answer", lambda prediction, _: _answered(prediction, stopped=stopped)),
-            (
-                Column("registered", words=True, optional=True),
-                lambda prediction, digits: _registered(prediction, digits),
-            ),
-            (
-                Column("equivalence", words=True, optional=True),
-                lambda prediction, digits: _equivalence(prediction, digits),
-            ),
-        ],
+        rows,
     )
 
 
@@ -437,23 +392,12 @@ def _bound(value: float) -> str:
     return f"{value:+,.10g}" if value else "0"
 
 
-def _equivalence(prediction: PredictionAnswer, digits: int) -> str:
-    tested = prediction.equivalence
-    return "" if tested is None else f"{tested.answer}, p {rate(tested.p)}, 90% {span(tested.interval, digits)}"
-
-
 def _answered(prediction: PredictionAnswer, *, stopped: bool) -> str:
     """Return the answer, or why a prediction that compares arms has none where one of them was left out."""
     value = prediction.value
     if isinstance(value, Undefined) and value.why.endswith("is not scored here"):
         return value.why
     return f"{prediction.answer} (fixed n)" if stopped and prediction.answer != "not tested" else prediction.answer
-
-
-def _premise(prediction: PredictionAnswer, digits: int) -> str:
-    if prediction.premise is None:
-        return "none registered"
-    return f"{prediction.premise}: {unsigned(prediction.premise_value, digits)}"
 
 
 def _retained(score: TaskScore) -> str:
@@ -470,24 +414,6 @@ def _diverged(score: TaskScore) -> str:
     return f" ({percent(share, signed=False)} diverged)" if share else ""
 
 
-def _cells(score: TaskScore) -> str:
-    """Return how many cells there are, and which of them left the retained mean."""
-    gone = score.effect.retained.left_out
-    return str(score.effect.all_attempted.cells) + (f", without {' '.join(gone)} where retained" if gone else "")
-
-
-Triple = tuple[Figure, Bounds, Bounds]  # a mean, its bootstrap and its Student-t interval
-
-
-def _spans(triples: Sequence[Triple], digits: int) -> list[str]:
-    """Return a mean with its bootstrap interval, and the Student-t interval, of each estimand."""
-    return [
-        cell
-        for mean, bootstrap, student_t in triples
-        for cell in (with_span(mean, bootstrap, digits), span(student_t, digits))
-    ]
-
-
 def _directions(score: TaskScore) -> list[str]:
     return sorted(score.effect.all_attempted.by_direction, reverse=True)  # toward before away, as in the paper
 
@@ -495,8 +421,4 @@ def _directions(score: TaskScore) -> list[str]:
 def _tasks(scores: Scores) -> Iterator[tuple[tuple[str, str], TaskScore, int]]:
     """Yield every task with the decimals of its means."""
     for key, score in scores.items():
-        yield key, score, _digits(score)
-
-
-def _digits(score: TaskScore) -> int:
-    return digits_for(score.effect.all_attempted)
+        yield key, score, digits_for(score.effect.all_attempted)

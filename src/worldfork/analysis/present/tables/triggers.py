@@ -1,11 +1,9 @@
 """Tables of triggers: how they rank, what they earn, and what firing as often at random earns (paper, Table 3)."""
 
-import functools
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from worldfork.analysis.present.strips import Strip
-from worldfork.analysis.present.table import Cell, Column, Table
+from worldfork.analysis.present.table import Cell, Cells, Column, Row, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
 from worldfork.analysis.present.text.formatting import (
     AUC_RESTS_ON,
@@ -28,8 +26,9 @@ from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.intervals import MeanOf
 from worldfork.analysis.score.permutation_nulls import RandomControl
+from worldfork.analysis.score.policies import Gain
 from worldfork.analysis.score.records import TaskScore
-from worldfork.analysis.score.triggers import Endpoint, FittedThreshold, TriggerScore
+from worldfork.analysis.score.triggers import Endpoint, TriggerScore
 from worldfork.analysis.score.undefined import Estimand, Undefined
 
 KEYS_OF_TRIGGER = (*KEYS, "Trigger")
@@ -45,16 +44,15 @@ BEATEN = {
 
 def rivals(scores: Scores) -> Table:
     """Return Table 3, for every trigger, with the two policies that need no trigger."""
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for key, score in scores.items():
-        digits = _digits(score)
-        for name, trigger in score.triggers.retained.items():
-            rows.append((*key, name, *_rival(trigger, score.triggers.all_attempted[name], digits)))
+        digits, on_all = _digits(score), score.triggers.all_attempted
+        lines = {name: _rival(trigger, on_all[name], digits) for name, trigger in score.triggers.retained.items()}
         for name in ("always", "oracle"):
-            cells = [DASH] * 12
-            cells[1] = number(getattr(score.policies.retained, name), digits)
-            cells[10] = number(getattr(score.policies.all_attempted, name), digits)
-            rows.append((*key, name, *cells))
+            lines[name] = [DASH] * 12
+            lines[name][1] = number(getattr(score.policies.retained, name), digits)
+            lines[name][10] = number(getattr(score.policies.all_attempted, name), digits)
+        rows += [(*key, name, *cells) for name, cells in lines.items()]
     return Table(
         "triggers",
         "Triggers on retained forks, thresholds fitted leave-one-checkpoint-out: ranking, total dR, and a random "
@@ -111,83 +109,67 @@ KNOWING = ("position table", "direction clock", "oracle")  # references that are
 
 def policies(scores: Scores, estimand: Estimand = "all_attempted") -> Table:
     """Return what every rule gains per deployment, references apart from the others."""
-    rows, strips = [], []
+    rows = []
     for key, score in scores.items():
-        digits = digits_for(score.effect.all_attempted)
-        for group, rule in sorted(_rules(score, estimand), key=lambda row: list(GROUPS).index(row[0])):
-            title, term = GROUPS[group]
-            name = Cell(rule.name, note=TERMS[rule.name]) if rule.name in KNOWING else rule.name
-            rows.append((*key, Cell(title, note=TERMS.get(term, "")), name, *_policy(rule, digits)))
-            strips.append(_rule_strip(rule))
-    return Table(
+        gains, digits = score.policies[estimand].per_deployment, digits_for(score.effect.all_attempted)
+        forks = score.forks.attempted if estimand == "all_attempted" else score.forks.retained
+        rules: list[_Rule] = [("fixed", "always", gains["always"], forks, None)]
+        for name, trigger in score.triggers[estimand].items():
+            rules.append((trigger.standing, name, trigger.per_deployment, trigger.fires, trigger))
+        rules += [("reference", name, gains[name.replace(" ", "_")], None, None) for name in KNOWING]
+        for rule in sorted(rules, key=lambda rule: list(GROUPS).index(rule[0])):
+            (title, term), name = GROUPS[rule[0]], rule[1]
+            shown = Cell(name, note=TERMS[name]) if name in KNOWING else name
+            kind = Cell(title, note=TERMS.get(term, ""))
+            rows.append(Row((*key, kind, shown), _rule_cells(rule, digits), _rule_strip(rule)))
+    return Table.of(
         "policies",
         "Return gained per deployment, thresholds fitted leave-one-checkpoint-out, "
         f"{estimand.replace('_', ' ')} forks; and what firing as often at random gains. p: the larger of two, "
         "against random fires and against its own fires shifted in time, corrected.",
-        (
-            *(*KEYS, "Kind", "", Column("gained", term="per deployment"), Column("95%", optional=True)),
-            *(Column("fires", term="fires"), Column("fires from", term="threshold")),
-            *(Column("chance", term="chance", optional=True), Column("p, Holm", term="Holm")),
-            *(Column("beats chance", term="useful"), Column("AUC", term="AUC")),
-        ),
+        (*KEYS, "Kind", ""),
         rows,
-        keys=4,
-        strips=strips,
     )
 
 
-class _Rule(NamedTuple):
-    """Update rule: a trigger, or a policy that needs none."""
-
-    name: str
-    gained: MeanOf  # per deployment, relative to never updating
-    fires: int | Undefined | None
-    trigger: TriggerScore | None = None
-
-    @property
-    def tested(self) -> TriggerScore | None:
-        """The figures of a trigger that can beat chance; references are not tested."""
-        return self.trigger if self.trigger and self.trigger.standing != "reference" else None
+# An update rule: its group and name, what it gains per deployment, its fires, and the trigger, if it needs one.
+_Rule = tuple[str, str, MeanOf, int | Undefined | None, TriggerScore | None]
 
 
-def _rules(score: TaskScore, estimand: Estimand) -> Iterator[tuple[str, _Rule]]:
-    """Yield every rule with its group."""
-    gained = score.policies[estimand].per_deployment
-    forks = score.forks.attempted if estimand == "all_attempted" else score.forks.retained
-    yield "fixed", _Rule("always", gained["always"], forks)
-    for name, trigger in score.triggers[estimand].items():
-        yield trigger.standing, _Rule(name, trigger.per_deployment, trigger.fires, trigger)
-    for name in KNOWING:
-        yield "reference", _Rule(name, gained[name.replace(" ", "_")], None)
+def _rule_cells(rule: _Rule, digits: int) -> Cells:
+    group, _, gained, fires, trigger = rule
+    fired = trigger if fires != 0 else None
+    tested = fired if group != "reference" else None
+    chance = number(fired.per_deployment.random, digits) if fired else ""
+    threshold = text_of(fired.threshold, lambda fitted: text_of(fitted.value, _all_digits)) if fired else ""
+    return [
+        (Column("gained", term="per deployment"), number(gained.mean, digits) if fires != 0 else "never fired"),
+        (Column("95%", optional=True), span(gained.student_t, digits) if fires != 0 else ""),
+        (Column("fires", term="fires"), word(fires)),
+        (Column("fires from", term="threshold"), threshold),
+        (Column("chance", term="chance", optional=True), chance),
+        (Column("p, Holm", term="Holm"), rate(tested.control_p) if tested else ""),
+        (Column("beats chance", term="useful"), _finding(tested) if tested else ""),
+        (Column("AUC", term="AUC"), rate(trigger.auc) if trigger else ""),
+    ]
+
+
+def _all_digits(threshold: float) -> str:
+    return Cell(f"{threshold:.4g}", values=(threshold,))
 
 
 def _rule_strip(rule: _Rule) -> Strip:
-    """Return the chart of a rule beside its chance; always updating may lie far outside."""
-    random, tested = rule.trigger.per_deployment if rule.trigger else None, rule.tested
+    """Return the chart of a rule beside its chance; references are not tested, and always may lie far outside."""
+    group, name, gained, _, trigger = rule
+    tested = trigger if group != "reference" else None
     return Strip(
-        mean=rule.gained.mean,
-        student_t=rule.gained.student_t,
-        chance=random.random if random else None,
-        chance_interval=random.random_interval if random else None,
+        mean=gained.mean,
+        student_t=gained.student_t,
+        chance=trigger.per_deployment.random if trigger else None,
+        chance_interval=trigger.per_deployment.random_interval if trigger else None,
         kind="grey" if tested is None else "" if tested.passes_control is True else "hollow",
-        far=rule.name == "always",
+        far=name == "always",
     )
-
-
-def _policy(rule: _Rule, digits: int) -> list[str]:
-    trigger, tested = rule.trigger, rule.tested
-    auc = rate(trigger.auc) if trigger else ""
-    if trigger and rule.fires == 0:
-        return ["never fired", "", "0", "", "", "", "", auc]
-    cells = [number(rule.gained.mean, digits), span(rule.gained.student_t, digits), word(rule.fires)]
-    cells.append(text_of(trigger.threshold, _fires_from) if trigger else "")
-    cells.append(number(trigger.per_deployment.random, digits) if trigger else "")
-    return [*cells, rate(tested.control_p) if tested else "", _finding(tested) if tested else "", auc]
-
-
-def _fires_from(fitted: FittedThreshold) -> str:
-    """Return the threshold that suits all checkpoints together."""
-    return text_of(fitted.value, lambda value: Cell(f"{value:.4g}", values=(value,)))
 
 
 def _finding(trigger: TriggerScore) -> str:
@@ -206,28 +188,27 @@ def _yes(answer: bool | None) -> str:
 
 def controls(scores: Scores) -> Table:
     """Return the random control within ever shorter stretches of the stream."""
-    rows = [row for row in _chosen(scores) if not isinstance(row[1].random_blocks, Undefined)]
-    blocks = [(f"{count} blocks", functools.partial(_block, place=place)) for place, count in enumerate((2, 4, 6))]
+    rows = []
+    for key, trigger, digits in _chosen(scores):
+        blocks = defined(trigger.random_blocks)
+        if blocks is not None:
+            cells: Cells = [
+                ("total", number(trigger.policy_total, digits)),
+                ("random", _null(trigger.random, digits)),
+                *((f"{count} blocks", _null(null, digits)) for count, null in blocks.items()),
+                ("shifted", _null(trigger.random_shift, digits)),
+            ]
+            rows.append(Row(key, cells))
     return Table.of(
         "controls",
         "Random controls: the mean total of firing as often anywhere in a cell, within blocks of it, or shifted.",
         KEYS_OF_TRIGGER,
         rows,
-        [
-            ("total", lambda trigger, digits: number(trigger.policy_total, digits)),
-            ("random", lambda trigger, digits: text_of(trigger.random, lambda null: _null(null, digits))),
-            *blocks,
-            ("shifted", lambda trigger, digits: text_of(trigger.random_shift, lambda null: _null(null, digits))),
-        ],
     )
 
 
-def _block(trigger: TriggerScore, digits: int, *, place: int) -> str:
-    return text_of(trigger.random_blocks, lambda blocks: _null(list(blocks.values())[place], digits))
-
-
-def _null(null: RandomControl, digits: int) -> str:
-    return f"{number(null.mean, digits)}, p {rate(null.p)}"
+def _null(null: RandomControl | Undefined, digits: int) -> str:
+    return text_of(null, lambda null: f"{number(null.mean, digits)}, p {rate(null.p)}")
 
 
 def proxies(scores: Scores) -> Table:
@@ -236,27 +217,32 @@ def proxies(scores: Scores) -> Table:
         "proxies",
         "What a signal goes with on retained forks, and where in its distribution the excluded forks lie.",
         KEYS_OF_TRIGGER,
-        _chosen(scores),
         [
-            ("with dR", lambda trigger, _: number(trigger.correlation, 3)),
-            ("given r_hold", lambda trigger, _: number(trigger.partial_correlation, 3)),
-            ("Spearman with r_hold", lambda trigger, _: number(trigger.spearman_hold, 3)),
-            ("quantile of excluded", lambda trigger, _: unsigned(trigger.excluded_quantile, 2)),
+            Row(
+                key,
+                [
+                    ("with dR", number(trigger.correlation, 3)),
+                    ("given r_hold", number(trigger.partial_correlation, 3)),
+                    ("Spearman with r_hold", number(trigger.spearman_hold, 3)),
+                    ("quantile of excluded", unsigned(trigger.excluded_quantile, 2)),
+                ],
+            )
+            for key, trigger, _ in _chosen(scores)
         ],
     )
 
 
-Row = tuple[tuple[str, str, str], TriggerScore, int]  # task, arm and name, figures, decimals of a total
+Trigger = tuple[tuple[str, str, str], TriggerScore, int]  # task, arm and name, figures, decimals of a total
 
 
-def _retained(scores: Scores) -> Iterator[Row]:
+def _retained(scores: Scores) -> Iterator[Trigger]:
     """Yield every trigger of every task on retained forks."""
     for key, score in scores.items():
         for name, trigger in score.triggers.retained.items():
             yield (*key, name), trigger, _digits(score)
 
 
-def _chosen(scores: Scores) -> Iterator[Row]:
+def _chosen(scores: Scores) -> Iterator[Trigger]:
     """Yield the paper's triggers of each task, or else the first two candidates there are."""
     for key, score in scores.items():
         rows = list(_retained({key: score}))
@@ -267,46 +253,48 @@ def _chosen(scores: Scores) -> Iterator[Row]:
 
 def position(scores: Scores) -> Table:
     """Return what a signal knows beyond its place in the stream."""
+    rows = []
+    for key, trigger, _ in _retained(scores):
+        if (given := defined(trigger.given_position)) is None:
+            continue
+        inside, ends, pairs = DASH, DASH, "0"
+        if not isinstance(given.auc, Undefined):
+            inside, pairs = rate(given.auc), str(given.pairs)
+            ends = f"{rate(given.without_one_low)} to {rate(given.without_one_high)}"
+        cells: Cells = [
+            ("AUC", auc_with_checkpoints(trigger)),
+            ("AUC at one (direction, k)", inside),
+            ("without one checkpoint", ends),
+            ("pairs", pairs),
+        ]
+        rows.append(Row(key, cells))
     return Table.of(
         "position",
         "What a signal knows beyond its place in the stream, retained forks: its AUC, and its AUC over pairs of "
         f"forks at one (direction, k), pooled, with the range when one checkpoint is left out. {AUC_RESTS_ON}",
         KEYS_OF_TRIGGER,
-        [row for row in _retained(scores) if not isinstance(row[1].given_position, Undefined)],
-        [
-            ("AUC", lambda trigger, _: auc_with_checkpoints(trigger)),
-            ("AUC at one (direction, k)", lambda trigger, _: _at_one_place(trigger)[0]),
-            ("without one checkpoint", lambda trigger, _: _at_one_place(trigger)[1]),
-            ("pairs", lambda trigger, _: _at_one_place(trigger)[2]),
-        ],
+        rows,
     )
-
-
-def _at_one_place(trigger: TriggerScore) -> tuple[str, str, str]:
-    given = defined(trigger.given_position)
-    if given is None or isinstance(given.auc, Undefined):
-        return DASH, DASH, "0"
-    return rate(given.auc), f"{rate(given.without_one_low)} to {rate(given.without_one_high)}", str(given.pairs)
 
 
 def endpoints(scores: Scores) -> Table:
     """Return the registered primary endpoint."""
+    rows = []
+    for key, trigger, _ in _retained(scores):
+        fitted, running = trigger.endpoint.leave_one_checkpoint_out, trigger.endpoint.running_quantile
+        if not (isinstance(fitted, Undefined) and isinstance(running, Undefined)):
+            cells: Cells = [
+                ("threshold fitted", text_of(fitted, _endpoint)),
+                ("running quantile", text_of(running, _endpoint)),
+            ]
+            rows.append(Row(key, cells))
     return Table.of(
         "endpoints",
         "The registered primary endpoint, (mean dR where fired - mean dR) / sigma_ep, with its Student-t interval "
         "over the checkpoints that have a fire (their number in brackets), retained forks.",
         KEYS_OF_TRIGGER,
-        [row for row in _retained(scores) if _has_endpoint(row[1])],
-        [
-            ("threshold fitted", lambda trigger, _: text_of(trigger.endpoint.leave_one_checkpoint_out, _endpoint)),
-            ("running quantile", lambda trigger, _: text_of(trigger.endpoint.running_quantile, _endpoint)),
-        ],
+        rows,
     )
-
-
-def _has_endpoint(trigger: TriggerScore) -> bool:
-    both = trigger.endpoint.leave_one_checkpoint_out, trigger.endpoint.running_quantile
-    return not all(isinstance(endpoint, Undefined) for endpoint in both)
 
 
 def _endpoint(endpoint: Endpoint) -> str:
@@ -315,12 +303,22 @@ def _endpoint(endpoint: Endpoint) -> str:
 
 def usefulness(scores: Scores) -> Table:
     """Return every trigger against what it has to beat."""
-    rows = [
-        ((*key, name), trigger, _digits(score))
-        for key, score in scores.items()
-        for name, trigger in score.triggers.all_attempted.items()
-        if not any(isinstance(figure, Undefined) for figure in (trigger.useful, trigger.gains, trigger.earned))
-    ]
+    rows = []
+    for key, score in scores.items():
+        for name, trigger in score.triggers.all_attempted.items():
+            useful, gains, digits = defined(trigger.useful), defined(trigger.gains), _digits(score)
+            if useful is None or gains is None or isinstance(trigger.earned, Undefined):
+                continue
+            unbeaten = ", ".join(BEATEN[test] for test in useful.does_not_beat)
+            cells: Cells = [
+                ("standing", trigger.standing),
+                ("total of a checkpoint", estimate(trigger.earned, digits)),
+                ("over never and always", _gained(gains["better_of_both"], digits)),
+                ("over the position table", _gained(gains["position_table"], digits)),
+                ("p, swapped", text_of(trigger.swapped, lambda swapped: rate(swapped.p))),
+                ("useful", "yes" if useful.useful else unbeaten),
+            ]
+            rows.append(Row((*key, name), cells))
     return Table.of(
         "useful",
         "Triggers on all attempted forks: the mean total of a checkpoint with its Student-t 95% interval, what it "
@@ -330,29 +328,12 @@ def usefulness(scores: Scores) -> Table:
         "adjusted over candidates, tasks and arms; otherwise the last column says what it does not beat.",
         KEYS_OF_TRIGGER,
         rows,
-        [
-            ("standing", lambda trigger, _: trigger.standing),
-            ("total of a checkpoint", lambda trigger, digits: estimate(trigger.earned, digits)),
-            ("over never and always", lambda trigger, digits: _gain_over(trigger, "better_of_both", digits)),
-            ("over the position table", lambda trigger, digits: _gain_over(trigger, "position_table", digits)),
-            ("p, swapped", lambda trigger, _: text_of(trigger.swapped, lambda swapped: rate(swapped.p))),
-            ("useful", lambda trigger, _: _not_beaten(trigger)),
-        ],
     )
 
 
-def _gain_over(trigger: TriggerScore, baseline: str, digits: int) -> str:
-    assert not isinstance(trigger.gains, Undefined)  # such rows are left out
-    gain = trigger.gains[baseline]
+def _gained(gain: Gain, digits: int) -> str:
     anew = "" if isinstance(gain.refitted, Undefined) else f", anew {span(gain.refitted, digits)}"
     return f"{estimate(gain, digits)}, p {rate(gain.p_sign_flip)}{anew}"
-
-
-def _not_beaten(trigger: TriggerScore) -> str:
-    useful = defined(trigger.useful)
-    if useful is None or useful.useful:
-        return "yes" if useful else DASH
-    return ", ".join(BEATEN[name] for name in useful.does_not_beat)
 
 
 def _digits(score: TaskScore) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from worldfork.analysis.present.strips import Strip
-from worldfork.analysis.present.table import Column, Table
+from worldfork.analysis.present.table import Cells, Column, Row, Table
 from worldfork.analysis.present.tables.effects import KEYS, Scores
 from worldfork.analysis.present.text.formatting import (
     DASH,
@@ -15,17 +15,10 @@ from worldfork.analysis.present.text.formatting import (
     percent,
     rate,
     span,
-    text_of,
     unsigned,
     with_span,
 )
-from worldfork.analysis.present.text.value import (
-    DOES_NOT_PAY,
-    fitted_at,
-    level_words,
-    place_words,
-    price_from_0,
-)
+from worldfork.analysis.present.text.value import DOES_NOT_PAY, fitted_at, level_words, place_words, price_from_0
 from worldfork.analysis.score.curves import CurvePoint
 from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.records import TaskScore
@@ -36,6 +29,25 @@ from worldfork.counting import plural
 
 def robust(scores: Scores) -> Table:
     """Return what skewness takes from each interval, and figures that one checkpoint can not carry alone."""
+    rows = []
+    for key, score in scores.items():
+        effect, found, skewness = score.effect.all_attempted, score.robust, DASH
+        digits, skew = digits_for(effect), defined(effect.skew)
+        if skew is not None and (shortfall := defined(skew.shortfall)) is not None:
+            skewness = f"{number(skew.skewness, 1)}, {percent(max(0.0, 0.95 - shortfall), signed=False)}"
+        corrected = effect.skew if isinstance(effect.skew, Undefined) else effect.skew.johnson
+        improves, ends = rate(found.probability_of_improvement), defined(found.probability_student_t)
+        if ends is not None:
+            improves = f"{improves} [{rate(max(0.0, ends.low))}, {rate(min(1.0, ends.high))}]"
+        middle = with_span(found.interquartile_mean, defined(found.interquartile_bootstrap), digits)
+        cells: Cells = [
+            ("mean dR", estimate(effect, digits)),
+            ("skewness, coverage", skewness),
+            ("corrected (Johnson)", span(corrected, digits)),
+            ("interquartile mean", middle),
+            ("P(UPDATE > HOLD)", improves),
+        ]
+        rows.append(Row(key, cells))
     return Table.of(
         "robust",
         "Mean dR of all attempted forks, and how far its Student-t interval is to be trusted: the skewness of the "
@@ -44,43 +56,25 @@ def robust(scores: Scores) -> Table:
         "checkpoints (bootstrap), and how probably UPDATE returns more than HOLD on the same episode, ties a half "
         "(Student-t over checkpoints).",
         KEYS,
-        [(key, score, digits_for(score.effect.all_attempted)) for key, score in scores.items()],
-        [
-            ("mean dR", lambda score, digits: estimate(score.effect.all_attempted, digits)),
-            ("skewness, coverage", lambda score, _: _skewness(score)),
-            ("corrected (Johnson)", lambda score, digits: _johnson(score, digits)),
-            (
-                "interquartile mean",
-                lambda score, digits: with_span(
-                    score.robust.interquartile_mean, defined(score.robust.interquartile_bootstrap), digits
-                ),
-            ),
-            ("P(UPDATE > HOLD)", lambda score, _: _probability(score)),
-        ],
+        rows,
     )
-
-
-def _skewness(score: TaskScore) -> str:
-    skew = defined(score.effect.all_attempted.skew)
-    shortfall = defined(skew.shortfall) if skew else None
-    if skew is None or shortfall is None:
-        return DASH
-    return f"{number(skew.skewness, 1)}, {percent(max(0.0, 0.95 - shortfall), signed=False)}"
-
-
-def _johnson(score: TaskScore, digits: int) -> str:
-    return text_of(score.effect.all_attempted.skew, lambda skew: span(skew.johnson, digits))
-
-
-def _probability(score: TaskScore) -> str:
-    share, interval = score.robust.probability_of_improvement, defined(score.robust.probability_student_t)
-    if interval is None:
-        return rate(share)
-    return f"{rate(share)} [{rate(max(0.0, interval.low))}, {rate(min(1.0, interval.high))}]"
 
 
 def curve(scores: Scores) -> Table:
     """Return mean dR along drift and along what the frozen model still returns, with a band for all places."""
+    rows = []
+    for key, score in scores.items():
+        digits = digits_for(score.effect.all_attempted)
+        for where, point, forks in _places(score):
+            cells: Cells = [
+                ("forks", f"{forks:g}"),
+                (Column("checkpoints", optional=True), str(point.checkpoints)),
+                ("mean dR", number(point.mean, digits)),
+                (Column("Student-t 95%, alone", optional=True), span(point.student_t, digits)),
+                ("band", span(point.band, digits)),
+            ]
+            strip = Strip(mean=point.mean, student_t=point.band, bootstrap=point.student_t)
+            rows.append(Row((*key, where), cells, strip))
     return Table.of(
         "curve",
         "Mean dR along the drift level, in either half of it, and by r_hold over the checkpoint's clean return "
@@ -88,19 +82,7 @@ def curve(scores: Scores) -> Table:
         "counts once, else one half at either place), all attempted forks, mean over checkpoints. Line and band: "
         "95% for all places of a curve at once. Thick: Student-t 95% of a place alone.",
         (*KEYS, "Where"),
-        [
-            ((*key, where), (point, forks), digits_for(score.effect.all_attempted))
-            for key, score in scores.items()
-            for where, point, forks in _places(score)
-        ],
-        [
-            ("forks", lambda here, _: f"{here[1]:g}"),
-            (Column("checkpoints", optional=True), lambda here, _: str(here[0].checkpoints)),
-            ("mean dR", lambda here, digits: number(here[0].mean, digits)),
-            (Column("Student-t 95%, alone", optional=True), lambda here, digits: span(here[0].student_t, digits)),
-            ("band", lambda here, digits: span(here[0].band, digits)),
-        ],
-        strip=lambda here: Strip(mean=here[0].mean, student_t=here[0].band, bootstrap=here[0].student_t),
+        rows,
     )
 
 
@@ -180,56 +162,50 @@ def _trial(trial: Trial, digits: int) -> tuple[str, ...]:
 
 def prices(scores: Scores) -> Table:
     """Return the prices of an update between which each policy is worth more than never and than always."""
-    rows = [
-        ((*key, name), cells, digits_for(score.effect.all_attempted))
-        for key, score in scores.items()
-        for name, cells in _prices(score)
-    ]
+    rows = []
+    for key, score in scores.items():
+        digits = digits_for(score.effect.all_attempted)
+        for name, over_never, over_always, best in _prices(score):
+            cells: Cells = [
+                ("over never up to", _price(over_never, digits, below=DOES_NOT_PAY)),
+                ("over always from", _price(over_always, digits, below="any price")),
+                ("best at", _range(best, digits)),
+            ]
+            strip = Strip(
+                mean=over_never.price if over_never else Undefined("never is compared with nothing"),
+                student_t=over_never.interval if over_never else None,
+                forecast=over_always.price if over_always else None,
+            )
+            rows.append(Row((*key, name), cells, strip))
+    # The price at which thresholds are fitted is registered, and shared by all tasks.
+    fitted = listed(list(dict.fromkeys(fitted_at(score.prices.update_cost) for score in scores.values())))
     return Table.of(
         "price",
         "Total prices of an update, in return of an episode: up to which a policy is worth more than never, from "
         "which it is worth more than always, and at which it is worth the most of never, always and the "
-        f"candidates, in hindsight. {_fitted(scores)} The interval holds every price at which the paired t test "
-        "does not tell the two apart (Fieller). Dot and line: over never; diamond: over always. A price below 0 "
-        "does not pay over never, and over always it is any price.",
+        f"candidates, in hindsight. Thresholds are fitted {fitted}, and worldfork score --update-cost fits them at "
+        "another. The interval holds every price at which the paired t test does not tell the two apart (Fieller). "
+        "Dot and line: over never; diamond: over always. A price below 0 does not pay over never, and over always "
+        "it is any price.",
         (*KEYS, "Policy"),
         rows,
-        [
-            ("over never up to", lambda prices, digits: _price(prices[0], digits, below=DOES_NOT_PAY)),
-            ("over always from", lambda prices, digits: _price(prices[1], digits, below="any price")),
-            ("best at", lambda prices, digits: _range(prices[2], digits)),
-        ],
-        strip=lambda prices: Strip(
-            mean=prices[0].price if prices[0] else Undefined("never is compared with nothing"),
-            student_t=prices[0].interval if prices[0] else None,
-            forecast=prices[1].price if prices[1] else None,
-        ),
     )
 
 
-def _fitted(scores: Scores) -> str:
-    """Return at which price thresholds are fitted: the registered one, which all tasks share."""
-    fitted = listed(list(dict.fromkeys(fitted_at(score.prices.update_cost) for score in scores.values())))
-    return f"Thresholds are fitted {fitted}, and worldfork score --update-cost fits them at another."
-
-
-_Prices = tuple[BreakEven | None, BreakEven | None, PriceRange | None]
-
-
-def _prices(score: TaskScore) -> Iterator[tuple[str, _Prices]]:
+def _prices(score: TaskScore) -> Iterator[tuple[str, BreakEven | None, BreakEven | None, PriceRange | None]]:
     """Yield where each policy breaks even with never, and with always, and where it is the best of all."""
     shown = score.prices
     best = {part.policy: part for part in shown.best}
-    yield "always", (shown.always, None, best.get("always"))
+    yield "always", shown.always, None, best.get("always")
     for name, even in shown.triggers.items():
         if score.triggers.all_attempted[name].standing != "reference":
-            yield name, (even.over_never, even.over_always, best.get(name))
-    yield "never", (None, None, best.get("never"))
+            yield name, even.over_never, even.over_always, best.get(name)
+    yield "never", None, None, best.get("never")
 
 
 def pays_at_a_price(score: TaskScore) -> bool:
     """Return whether some policy is worth more than never at a price of an update from 0 up."""
-    return any(even and (defined(even.price) or 0.0) > 0 for _, (even, _, _) in _prices(score))
+    return any(even and (defined(even.price) or 0.0) > 0 for _, even, *_ in _prices(score))
 
 
 def _price(even: BreakEven | None, digits: int, *, below: str) -> str:

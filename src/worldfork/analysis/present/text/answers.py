@@ -21,13 +21,7 @@ from worldfork.analysis.present.text.formatting import (
 )
 from worldfork.analysis.present.text.stopping import PREDICTIONS_AS_FIXED, graded_by_rule, graded_mean, stops
 from worldfork.analysis.present.text.terms import BEATEN
-from worldfork.analysis.present.text.triggers import (
-    candidates,
-    gain_words,
-    not_beaten,
-    trigger_words,
-    useful_triggers,
-)
+from worldfork.analysis.present.text.triggers import candidates, gain_words, not_beaten, trigger_words
 from worldfork.analysis.score.deployment_records import Advantage
 from worldfork.analysis.score.effects import Helped, Scale
 from worldfork.analysis.score.intervals import SIGNIFICANT
@@ -35,7 +29,7 @@ from worldfork.analysis.score.records import Equivalence, PredictionAnswer, Task
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.sign_flips import ENUMERATED_SIGNS
 from worldfork.analysis.score.triggers import TriggerScore
-from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.undefined import Undefined, settle
 from worldfork.analysis.score.verdicts import Grade, Judgement
 from worldfork.counting import plural
 
@@ -213,16 +207,15 @@ def advise(score: TaskScore) -> Advice:
     A trigger that is useful is the advice. One that earns more than the better of never and always is the advice
     where the mean gives none, and else stands behind it.
     """
-    useful, triggers = list(useful_triggers(score)), score.triggers.all_attempted
-    found, mean = candidates(score), _advise_on_mean(score)
-    named = useful or found.paying
+    triggers, found, mean = score.triggers.all_attempted, candidates(score), _advise_on_mean(score)
+    named = found.useful or found.paying
     if not named:
         return mean
     name = max(named, key=lambda name: defined(triggers[name].policy_total) or -math.inf)
     condition, earns = _condition(name, triggers[name]), f"That earns {gain_words(name, score)}"
     if len(named) > 1:
         earns += f", of {len(named)} such triggers the most in hindsight"
-    if useful:
+    if found.useful:
         return Advice("when", f"Update only when {condition}.", f"{earns}. {_why_useful(triggers[name], score)}")
     unbeaten = listed([BEATEN[test] for test in found.missed[name]], last="or")
     if mean.kind == "unresolved":
@@ -408,3 +401,12 @@ def predicted_digits(prediction: PredictionAnswer, digits: int) -> int:
     within 1, as correlations, slopes and shares do."""
     values = [defined(prediction.value), *(defined(prediction.interval) or ())]
     return max(digits, 2) if all(value is None or abs(value) <= 1 for value in values) else digits
+
+
+def undefined_figures(score: Score) -> dict[str, list[str]]:
+    """Return the figures that are undefined, by the reason."""
+    _, reasons = settle({"arms": score.arms, "contrasts": score.contrasts})
+    figures: dict[str, list[str]] = {}
+    for reason in reasons:
+        figures.setdefault(reason["why"], []).append(reason["figure"])
+    return figures

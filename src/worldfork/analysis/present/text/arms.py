@@ -1,31 +1,21 @@
-"""Arms in sentences: pair by pair, all of them together, what sets them apart, and along a number that varies."""
+"""Arms in sentences: pair by pair, all of them together, and what sets them apart."""
 
 import dataclasses
-import itertools
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from worldfork.analysis.present.text.answers import UNIT
-from worldfork.analysis.present.text.formatting import (
-    decimals,
-    defined,
-    digits_for,
-    estimate,
-    listed,
-    number,
-    signal_digits,
-)
+from worldfork.analysis.present.text.formatting import defined, digits_for, listed, number
 from worldfork.analysis.present.text.stopping import graded_difference
-from worldfork.analysis.score.arms import alike_but_for, compared_pairs
+from worldfork.analysis.score.arms import compared_pairs
 from worldfork.analysis.score.contrasts import Contrast
-from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.result import Score
-from worldfork.analysis.score.sweeps import DoseSweep, Noise, NoiseSweep
-from worldfork.analysis.score.undefined import Figure, Undefined
+from worldfork.analysis.score.undefined import Undefined
 from worldfork.built_in import BUILT_IN
 from worldfork.counting import plural
-from worldfork.registration import Arm, Registration, difference
+from worldfork.registration import Registration, difference
+from worldfork.registration.schema import Mechanism
 
 DIFFERS: Final = ("resolved", "leaning")
 
@@ -50,12 +40,11 @@ def summarise_pairs(score: Score) -> list[PairSummary]:
         if attempted:
             sentence = contrast_summary(arms, attempted, sized=True)
             differing = {
-                task: (graded_difference(contrast).words, contrast.grade)
+                task: f"{graded_difference(contrast).words} on {task} ({contrast.grade})"
                 for task, contrast in _differing(attempted).items()
             }
-            shown = {task: f"{size} on {task} ({grade})" for task, (size, grade) in differing.items()}
             margin = _margin(score, *pair.split(" - ", 1), tasks=attempted)
-            summaries.append(PairSummary(*arms, sentence, list(attempted), shown, margin))
+            summaries.append(PairSummary(*arms, sentence, list(attempted), differing, margin))
     return summaries
 
 
@@ -266,15 +255,18 @@ def set_apart(registration: Registration, earlier: str, later: str) -> str:
         settings = f" ({', '.join(particulars)})" if particulars else ""
         update, instead = (UPDATES.get(mechanism.name, mechanism.name) for mechanism in (after, before))
         words.append(f"{update}{settings} instead of {instead}")
-    factors = [float(update.settings.get("rate", 1.0)) for update in (before, after)]
-    if factors[0] != factors[1] and after.name in BUILT_IN["mechanisms"]:
+    if rate := _rate_words(before, after):
         lines = [line for line in lines if not line.startswith(RATE_WORDS)]
-        words.append(f"{_rate(factors[1])} learning rate")
+        words.append(rate)
     return "; ".join([*words, *lines])
 
 
-def _rate(factor: float) -> str:
-    return FRACTIONS.get(factor, f"{factor:g} times the")
+def _rate_words(before: Mechanism, after: Mechanism) -> str:
+    """Return the learning rate of an update where it is another one, in units of the agent's own; else nothing."""
+    was, factor = (float(update.settings.get("rate", 1.0)) for update in (before, after))
+    if was == factor or after.name not in BUILT_IN["mechanisms"]:
+        return ""
+    return f"{FRACTIONS.get(factor, f'{factor:g} times the')} learning rate"
 
 
 FRACTIONS: Final = {1.0: "the full", 0.5: "half the", 0.1: "a tenth of the", 0.01: "a hundredth of the"}
@@ -289,17 +281,16 @@ def arm_words(registration: Registration | None, name: str) -> str:
         return ""
     first, arm = registration.arms[0], registration.arm(name)
     before, after = first.mechanism, arm.mechanism
-    factors = [float(update.settings.get("rate", 1.0)) for update in (before, after)]
-    found = {
-        f"{after.name} as the update": before.name != after.name,
-        f"{_rate(factors[1])} learning rate": factors[0] != factors[1] and after.name in BUILT_IN["mechanisms"],
-        plural(after.steps, "gradient step"): before.steps != after.steps,
-        f"a window of {plural(after.window, 'transition')}": before.window != after.window,
-        f"updates of {after.scope.replace('+', ' and ')}": before.scope != after.scope,
-        MODES[arm.evaluation.mode]: first.evaluation.mode != arm.evaluation.mode,
-        f"action noise {arm.stream.action_noise:g}": first.stream.action_noise != arm.stream.action_noise,
-    }
-    words = [text for text, differs in found.items() if differs]
+    found = [
+        f"{after.name} as the update" if before.name != after.name else "",
+        _rate_words(before, after),
+        plural(after.steps, "gradient step") if before.steps != after.steps else "",
+        f"a window of {plural(after.window, 'transition')}" if before.window != after.window else "",
+        f"updates of {after.scope.replace('+', ' and ')}" if before.scope != after.scope else "",
+        MODES[arm.evaluation.mode] if first.evaluation.mode != arm.evaluation.mode else "",
+        f"action noise {arm.stream.action_noise:g}" if first.stream.action_noise != arm.stream.action_noise else "",
+    ]
+    words = [text for text in found if text]
     return listed(words) if len(words) <= MOST_DIFFERENCES else ""
 
 
@@ -349,116 +340,3 @@ def update_words(registration: Registration) -> str:
         ", ".join(settings),
     ]
     return ", ".join(text for text in words if text)
-
-
-FEWEST: Final = 3  # two values of a number are a pair, not a sweep
-SIGNALS: Final = ("residual", "kl")  # those that noise is asked about
-Means = Mapping[str, Sequence[tuple[str, Figure]]]  # amounts and their means, by the sweep's name
-
-
-def sweep_words(number_of: str, sweeps: Means) -> str:
-    """Return in which sweeps mean dR rises or falls all along (the amounts and their means, by the sweep's name).
-
-    >>> sweep_words("dose", {"a": [("25", 3.0), ("50", 1.0), ("100", -2.0)]})
-    'Mean dR falls from every dose to the next on a (+3.00 with 25, -2.00 with 100): described, not tested.'
-    >>> sweep_words("window", {"a": [("25", 3.0), ("50", 4.0), ("100", -2.0)]}).partition(" (")[2]
-    'highest +4.00 with 50, lowest -2.00 with 100): described, not tested.'
-    """
-    places: dict[str, list[str]] = {}
-    for name, means in sweeps.items():
-        values = [(amount, mean) for amount, mean in means if not isinstance(mean, Undefined)]
-        if len(values) == len(means) >= FEWEST:
-            shape, ends = _shape(values)
-            places.setdefault(shape, []).append(f"{name} ({ends})")
-    clauses = [f"{shape.format(number_of)} on {listed(names)}" for shape, names in places.items()]
-    return f"Mean dR {'; it '.join(clauses)}: described, not tested." if clauses else ""
-
-
-def _shape(values: Sequence[tuple[str, float]]) -> tuple[str, str]:
-    """Return how a sweep goes, and the values at its ends or its highest and lowest."""
-    means = [mean for _, mean in values]
-    digits = decimals(max(abs(mean) for mean in means))
-    steps = list(itertools.pairwise(means))
-    if all(before < after for before, after in steps) or all(before > after for before, after in steps):
-        ends = [f"{number(mean, digits)} with {amount}" for amount, mean in (values[0], values[-1])]
-        return f"{'rises' if means[0] < means[-1] else 'falls'} from every {{}} to the next", ", ".join(ends)
-    extremes = {"highest": max(values, key=_mean), "lowest": min(values, key=_mean)}
-    ends = [f"{name} {number(mean, digits)} with {amount}" for name, (amount, mean) in extremes.items()]
-    return "does not only rise or only fall from one {} to the next", ", ".join(ends)
-
-
-def _mean(value: tuple[str, float]) -> float:
-    return value[1]
-
-
-def noise_words(sweeps: Mapping[str, Mapping[str, NoiseSweep]]) -> str:
-    """Return what the most noise does to surprise and to the value of updating, beside the least."""
-    sentences = []
-    for task, groups in sweeps.items():
-        for label, sweep in groups.items():
-            if sweep.baseline in sweep.noises and len(sweep.noises) > 1:
-                least, most = sweep.noises[sweep.baseline], list(sweep.noises.values())[-1]
-                noise = f"sigma_a {most.action_noise:g} instead of {least.action_noise:g}"
-                where = sweep_name(task, label, groups)
-                sentences.append(f"On {where}, with {noise}, these change: {listed(list(_rises(most)))}.")
-    return " ".join([*sentences, "Intervals are Student-t 95% over checkpoints."]) if sentences else ""
-
-
-def _rises(noise: Noise) -> Iterable[str]:
-    """Yield how far each signal, and mean dR, lies above those of the least noise."""
-    for name in SIGNALS:
-        recorded = noise.signals.get(name)
-        rise = None if recorded is None else defined(recorded.rise)
-        if rise is not None and not isinstance(rise.mean, Undefined):
-            yield f"{name} by {estimate(rise, signal_digits(rise.mean))}"
-    if (worth := defined(noise.rise)) is not None and not isinstance(worth.mean, Undefined):
-        yield f"mean dR by {estimate(worth)}"
-
-
-def dose_means(sweeps: Mapping[str, Mapping[str, DoseSweep]]) -> dict[str, list[tuple[str, Figure]]]:
-    """Return the mean dR of every dose, by the sweep's name, where doses have an order."""
-    return {
-        sweep_name(task, label, groups): [(dose.amount, dose.mean) for dose in sweep.doses.values()]
-        for task, groups in sweeps.items()
-        for label, sweep in groups.items()
-        if not isinstance(sweep.order, Undefined)
-    }
-
-
-def windows(score: Score) -> dict[tuple[str, str], list[tuple[Arm, TaskScore]]]:
-    """Return the arms that differ in the window of their update alone, ascending, by task and what else sets them
-    apart; only those of three windows or more."""
-    arms = score.registration.arms if score.registration else ()
-    found = {}
-    for group in alike_but_for(("mechanism.window",), arms, value=_window):
-        for task in dict.fromkeys(task for arm in group.arms for task in arm.tasks):
-            scored = [(arm, score.arms[arm.name].tasks) for arm in group.arms if arm.name in score.arms]
-            swept = [(arm, tasks[task]) for arm, tasks in sorted(scored, key=_of_arm) if task in tasks]
-            if len({_window(arm) for arm, _ in swept}) >= FEWEST:
-                found[task, group.label] = swept
-    return found
-
-
-def _window(arm: Arm) -> int:
-    return arm.mechanism.window
-
-
-def _of_arm(scored: tuple[Arm, object]) -> int:
-    return _window(scored[0])
-
-
-def window_means(score: Score) -> dict[str, list[tuple[str, Figure]]]:
-    """Return the mean dR of every window, by the sweep's name."""
-    found = windows(score)
-    labels = {task: {label: None for other, label in found if other == task} for task, _ in found}
-    return {
-        sweep_name(task, label, labels[task]): [
-            (f"{_window(arm):,}", figures.effect.all_attempted.mean) for arm, figures in swept
-        ]
-        for (task, label), swept in found.items()
-    }
-
-
-def sweep_name(task: str, label: str, groups: Mapping[str, object]) -> str:
-    """Return the task, and what sets these arms apart from others that sweep the same number."""
-    return task if len(groups) == 1 else f"{task}, {label}"

@@ -59,16 +59,19 @@ def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
     better = [name for name in ranked if _differs(gains[name], upward=True)]
     worse = [name for name in reversed(ranked) if _differs(gains[name], upward=False)]
     # The best of many has an interval above 0 by chance often enough: advice rests on one that correction leaves.
-    lasting = [name for name in better if _survives_correction(gains[name])]
+    # Student's t after Holm alone: sign flips may have too few checkpoints.
+    adjusted = {name: defined(gains[name].adjusted_student_t) for name in better}
+    lasting = [name for name, p in adjusted.items() if p is not None and p < SIGNIFICANT]
     best = (lasting or better or ranked)[0]
     verdict: Literal["helpful", "harmful", "unresolved"] = "unresolved"
     fewer = (
         f" {_graded_list(gains, worse)} returned {_range(deployed, gains, worse)}less than never." if worse else ""
     )
     if lasting:
-        verdict, resolved = "helpful", _grade(gains[best]) == "resolved"
+        verdict, grade = "helpful", defined(gains[best].grade)
+        resolved = grade == "resolved"
         beats = "beats" if resolved else "returned more than"
-        sentence = f"Deployed, {best} {beats} never updating ({_grade(gains[best])}): {_size(deployed, best)}."
+        sentence = f"Deployed, {best} {beats} never updating ({grade}): {_size(deployed, best)}."
         if others := [name for name in better if name != best]:
             verb = ("does" if len(others) == 1 else "do") if resolved else "did"
             sentence += f" So {verb} {_graded_list(gains, others, others=True)}."
@@ -81,7 +84,7 @@ def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
         every = "Every policy returned" if len(gains) > 1 else f"Deployed, {best} returned"
         nearest = f" The nearest to it is {best}" if len(gains) > 1 else " It comes to"
         sentence = f"{every} less than never updating.{nearest}: {_size(deployed, best)}."
-        sure = all(_grade(gains[name]) == "resolved" for name in gains)
+        sure = all(defined(gains[name].grade) == "resolved" for name in gains)
         advice = "Leave the model frozen." if sure else "Rather leave the model frozen."
     else:
         who = "no policy" if len(gains) > 1 else best
@@ -96,7 +99,7 @@ def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
         named = listed(silent) if len(silent) <= NAMED else f"{len(silent)} policies"
         sentence += f" {named} never fired, and returned what never did."
     return FollowedAnswer(
-        task, verdict, best, _grade(gains[best]), sentence, advice, _certainty(deployed, gains[best])
+        task, verdict, best, defined(gains[best].grade), sentence, advice, _certainty(deployed, gains[best])
     )
 
 
@@ -197,14 +200,14 @@ def _beside_always(deployed: TaskDeployment, name: str) -> str:
     added = defined(deployed.policies[name].over_always)
     if added is None:
         return ""
-    grade = _grade(added) or "not graded"
+    grade = defined(added.grade) or "not graded"
     return (
         f" Beside always firing the same update it returned {estimate(added, followed_digits(deployed))} ({grade})."
     )
 
 
 def _certainty(deployed: TaskDeployment, gained: Advantage) -> str:
-    grade = _grade(gained)
+    grade = defined(gained.grade)
     if grade is None and deployed.checkpoints > 1:
         return "The same difference at every checkpoint has no spread, and so no interval."
     if grade is None:
@@ -221,17 +224,7 @@ def _certainty(deployed: TaskDeployment, gained: Advantage) -> str:
 
 def _differs(gained: Advantage, *, upward: bool) -> bool:
     mean = defined(gained.mean)
-    return mean is not None and _grade(gained) in ("resolved", "leaning") and (mean > 0) == upward
-
-
-def _survives_correction(gained: Advantage) -> bool:
-    """Return True where Student's t stays significant after Holm; sign flips may have too few checkpoints."""
-    adjusted = defined(gained.adjusted_student_t)
-    return adjusted is not None and adjusted < SIGNIFICANT
-
-
-def _grade(gained: Advantage) -> Grade | None:
-    return None if isinstance(gained.grade, Undefined) else gained.grade
+    return mean is not None and defined(gained.grade) in ("resolved", "leaning") and (mean > 0) == upward
 
 
 def _range(deployed: TaskDeployment, gains: Mapping[str, Advantage], names: list[str]) -> str:
@@ -246,7 +239,7 @@ def _range(deployed: TaskDeployment, gains: Mapping[str, Advantage], names: list
 def _graded_list(gains: Mapping[str, Advantage], names: list[str], *, others: bool = False) -> str:
     """Return policies with their grades; more than a sentence holds are counted, for a table has their names."""
     if len(names) <= NAMED:
-        return listed([f"{name} ({_grade(gains[name])})" for name in names])
-    counts = Counter(str(_grade(gains[name])) for name in names)
+        return listed([f"{name} ({defined(gains[name].grade)})" for name in names])
+    counts = Counter(str(defined(gains[name].grade)) for name in names)
     graded = listed([f"{count} {grade}" for grade, count in sorted(counts.items(), reverse=True)])
     return f"{len(names)} {'others' if others else 'policies'} ({graded})"

@@ -9,7 +9,7 @@ from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.stopping import NOT_ASKED, StoppingScore
 from worldfork.analysis.score.undefined import Bounds, Figure
-from worldfork.analysis.score.verdicts import LookFigures, QuestionAnswer
+from worldfork.analysis.score.verdicts import QuestionAnswer
 from worldfork.counting import plural
 
 NULLS: Final = {
@@ -78,26 +78,18 @@ def question_words(score: Score, asked: QuestionAnswer) -> str:
     return f"{score.label(asked.arm)} - {score.label(asked.against)}"
 
 
-def found_words(found: QuestionAnswer | LookFigures) -> str:
-    """Return the mean at a look with the interval that holds at all looks."""
-    return with_span(found.mean, found.interval, decimals(abs(found.mean)))
-
-
-def answered_words(asked: QuestionAnswer, budget: int) -> str:
-    """Return the answer of a question and the look that gave it."""
-    if asked.answer is None:
-        return f"not answered after {asked.checkpoints} of {budget} checkpoints: {found_words(asked)}"
-    return f"{asked.answer} 0, known after {asked.checkpoints} of {budget} checkpoints: {found_words(asked)}"
-
-
-def question_answers(score: Score, stopping: StoppingScore) -> list[str]:
-    """Return a sentence for each question."""
-    several = len(stopping.tasks) > 1
-    return [
-        f"{f'{asked.task}, ' if several else ''}{question_words(score, asked)}: "
-        f"{answered_words(asked, stopping.budget)}."
-        for asked in stopping.questions
-    ]
+def question_answers(score: Score) -> list[str]:
+    """Return a sentence for each question of a study that stops: its answer, and the look that gave it."""
+    if (stopping := score.stopping) is None:
+        return []
+    sentences = []
+    for asked in stopping.questions:
+        after = f"{asked.checkpoints} of {stopping.budget} checkpoints"
+        answer = f"not answered after {after}" if asked.answer is None else f"{asked.answer} 0, known after {after}"
+        found = with_span(asked.mean, asked.interval, decimals(abs(asked.mean)))
+        where = f"{asked.task}, " if len(stopping.tasks) > 1 else ""
+        sentences.append(f"{where}{question_words(score, asked)}: {answer}: {found}.")
+    return sentences
 
 
 def outcome_words(stopping: StoppingScore) -> str:

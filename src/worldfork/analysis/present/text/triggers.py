@@ -7,7 +7,6 @@ from typing import Final
 
 from worldfork.analysis.present.text.formatting import defined, estimate, listed, span
 from worldfork.analysis.present.text.terms import BEATEN
-from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.intervals import SIGNIFICANT, MeanOf
 from worldfork.analysis.score.policies import count_deployments
 from worldfork.analysis.score.records import TaskScore
@@ -31,6 +30,7 @@ class Candidates:
     passing: Sequence[str]  # beat chance
     paying: Sequence[str]  # of these, those that beat the better of never and always too
     missed: Mapping[str, Sequence[str]]  # of those that pass, what each does not beat
+    useful: Sequence[str]  # those that beat everything they have to
 
     @property
     def others(self) -> str:
@@ -43,9 +43,8 @@ def candidates(score: TaskScore) -> Candidates:
     triggers = score.triggers.all_attempted
     read = [name for name, figures in triggers.items() if figures.standing == "candidate"]
     passing = [name for name in read if triggers[name].passes_control is True]
-    missed = {
-        name: judged.does_not_beat for name in passing if (judged := defined(triggers[name].useful)) is not None
-    }
+    judged = {name: useful for name in read if (useful := defined(triggers[name].useful)) is not None}
+    missed = {name: judged[name].does_not_beat for name in passing if name in judged}
     return Candidates(
         read=read,
         registered=max(score.candidates, len(read)),
@@ -53,32 +52,20 @@ def candidates(score: TaskScore) -> Candidates:
         passing=passing,
         paying=[name for name, unbeaten in missed.items() if "better_of_both" not in unbeaten],
         missed=missed,
+        useful=[name for name, useful in judged.items() if useful.useful],
     )
-
-
-def useful_triggers(score: TaskScore) -> dict[str, TriggerScore]:
-    """Return the registered candidates that beat everything they have to."""
-    return {
-        name: figures
-        for name, figures in score.triggers.all_attempted.items()
-        if figures.standing == "candidate"
-        and not is_reference(name)
-        and (judged := defined(figures.useful)) is not None
-        and judged.useful
-    }
 
 
 def trigger_words(score: TaskScore) -> str:
     """Return which registered candidates knew when to update; empty where there is none."""
-    found, useful = candidates(score), list(useful_triggers(score))
+    found = candidates(score)
     count = plural(found.registered, "candidate trigger")
     if not found.read:
         return f"None of {count} was read." if found.registered else ""
     of_these = f"Of {count}{found.others}"
-    if useful:
-        return (
-            f"{of_these}, {', '.join(useful)} beat{'s' if len(useful) == 1 else ''} all that a useful one has to."
-        )
+    if found.useful:
+        beat = "beats" if len(found.useful) == 1 else "beat"
+        return f"{of_these}, {', '.join(found.useful)} {beat} all that a useful one has to."
     if not found.passing:
         return f"None of {count}{found.others} beats chance after correction."
     both, passing = len(found.paying), len(found.passing)
@@ -95,8 +82,8 @@ def trigger_words(score: TaskScore) -> str:
 
 def not_beaten(score: TaskScore) -> str:
     """Return which candidate comes nearest to being useful where none is, and what it does not beat."""
-    missed = {} if useful_triggers(score) else candidates(score).missed
-    if not missed:
+    found = candidates(score)
+    if found.useful or not (missed := found.missed):
         return ""
 
     def distance(name: str) -> tuple[int, float]:
@@ -116,13 +103,8 @@ def _lost_anew(trigger: TriggerScore, missed: Sequence[str]) -> str:
     gains, p = defined(trigger.gains), defined(trigger.adjusted["better_of_both"])
     gain = gains["better_of_both"] if gains else None
     anew = defined(gain.refitted) if gain else None
-    if (
-        "better_of_both" not in missed
-        or anew is None
-        or p is None
-        or p >= SIGNIFICANT
-        or not anew.low <= 0 <= anew.high
-    ):
+    beats_naively = "better_of_both" in missed and p is not None and p < SIGNIFICANT
+    if not beats_naively or anew is None or not anew.low <= 0 <= anew.high:
         return ""
     return (
         f". With its threshold fitted anew without each checkpoint, the interval of a checkpoint's gain over never "
@@ -151,10 +133,7 @@ def triggers_everywhere(scores: Mapping[str, TaskScore]) -> str:
     read = {name for task in found.values() for name in task.read}
     if not read:
         return ""
-    useful = [
-        f"{listed([*names])} on {name}" for name, score in scores.items() if (names := useful_triggers(score))
-    ]
-    if useful:
+    if useful := [f"{listed(task.useful)} on {name}" for name, task in found.items() if task.useful]:
         return f"Useful: {'; '.join(useful)}."
     beating = sum(bool(task.passing) for task in found.values())
     paying = sum(bool(task.paying) for task in found.values())
