@@ -232,10 +232,16 @@ class RestorablePlugin(EnvironmentPlugin):
 
     def actions(self, env: Any) -> tuple[int, float]:
         """Return how many actions there are, and how far each goes either way of zero."""
-        low, high = np.asarray(env.action_space.low, np.float64), np.asarray(env.action_space.high, np.float64)
+        space = getattr(env, "action_space", None)
+        if not (hasattr(space, "low") and hasattr(space, "high")):
+            raise WorldforkError(
+                f"The simulator of `{type(self).__name__}` has no `action_space` with `low` and `high`. Say in a method "
+                "`actions(self, env)` how many actions there are and how far they go, such as `return 2, 1.0`."
+            )
+        low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
         if high.ndim != 1 or not ((high == high[0]).all() and (low == -high).all()):
             raise WorldforkError(
-                f"Its actions are {env.action_space}; worldfork knows one interval around zero. Say in `actions` "
+                f"Its actions are {space}; worldfork knows one interval around zero. Say in `actions` "
                 "how many there are and how far they go, and map them in a wrapper."
             )
         return len(high), float(high[0])
