@@ -235,7 +235,7 @@ class RestorablePlugin(EnvironmentPlugin):
         space = getattr(env, "action_space", None)
         if not (hasattr(space, "low") and hasattr(space, "high")):
             raise WorldforkError(
-                f"The simulator of `{type(self).__name__}` has no `action_space` with `low` and `high`. Say in a method "
+                f"The simulator of `{type(self).__name__}` has no `action_space` with `low` and `high`. Say in "
                 "`actions(self, env)` how many actions there are and how far they go, such as `return 2, 1.0`."
             )
         low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
