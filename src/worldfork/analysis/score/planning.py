@@ -16,10 +16,8 @@ from typing import Any, Final
 import numpy as np
 from scipy import stats
 
-from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.power import DRAWS, EPISODES, Cost, Power, planned_noise, planned_split
-from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.variance import Split, Variances, standard_error
+from worldfork.errors import WorldforkError
 from worldfork.ledger.documents import read_json
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, cells, hold_owner
@@ -27,6 +25,34 @@ from worldfork.registration import Cell, Registration, cells, hold_owner
 FEWEST: Final = 8  # checkpoints of a recommended design, where as many are registered: fewer resolve nothing
 MOST: Final = 2_000
 FORKS: Final = range(1, 97)  # of a checkpoint
+DRAWS: Final = (1, 2, 3, 4, 5, 6, 8, 10)
+EPISODES: Final = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 60)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The price of each thing, in any one unit (seconds of a device, say)."""
+
+    checkpoint: float = 0.0  # to train one and run its streams
+    stream: float = 0.0  # to run the deployment up to one fork
+    draw: float = 0.0  # to train one update
+    episode: float = 1.0  # to evaluate one episode of one branch
+
+    @classmethod
+    def of(cls, given: Mapping[str, float]) -> "Cost":
+        """Return the costs in a mapping, such as {"checkpoint": 600, "draw": 0.1, "episode": 0.05}."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        if unknown := sorted(set(given) - set(names)):
+            raise WorldforkError(f"There is no cost of `{unknown[0]}`; there are {', '.join(names)}.")
+        cost = cls(**{name: float(value) for name, value in given.items()})
+        if min(cost.checkpoint, cost.stream, cost.draw) < 0 or cost.episode <= 0:
+            raise WorldforkError(f"Costs are positive; got {dict(given)}.")
+        return cost
+
+    def study(self, split: Split) -> float:
+        """Return the price of a study. HOLD is evaluated once per fork, and so is every draw of the update."""
+        fork = self.stream + split.draws * self.draw + (1 + split.draws) * split.episodes * self.episode
+        return split.checkpoints * (self.checkpoint + split.forks * fork)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,52 +75,13 @@ class Recommendation:
         return max(0.0, 1 - self.price_cheapest / self.price)
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan(Power):
-    """The power of an arm on a task, and the design to prefer."""
-
-    recommended: Recommendation | None = None
-
-
-def recommended(
-    registration: Registration,
-    powers: list[Power],
-    *,
-    like: Mapping[str, Mapping[str, Forks]],
-    costs: Mapping[tuple[str, str], Cost],
-) -> list[Plan]:
-    """Return every power with the design to prefer, where it is known what things cost.
-
-    Args:
-        registration: what is planned.
-        powers: of its arms and tasks.
-        like: forks of an earlier study, by arm and task.
-        costs: what they cost there; of an arm that it did not have, those of its first.
-    """
-    first = {task: forks for tasks in reversed(list(like.values())) for task, forks in tasks.items()}
-    first_costs = {task: cost for (_, task), cost in reversed(list(costs.items()))}
-    plans = []
-    for power in powers:
-        arm = registration.arm(power.arm)
-        earlier = {**first, **like.get(arm.name, {})}
-        noise = planned_noise(registration, power.task, earlier.get(power.task))
-        cost = costs.get((power.arm, power.task), first_costs.get(power.task))
-        found = None if noise is None or cost is None else recommend(planned_split(registration, arm), noise, cost)
-        plans.append(Plan(**vars(power), recommended=None if isinstance(found, Undefined) else found))
-    return plans
-
-
 def interval_width(split: Split, noise: Variances) -> float:
     """Return the width of the 95% interval of a mean over two checkpoints or more."""
     return 2 * float(stats.t.ppf(0.975, split.checkpoints - 1)) * standard_error(split, noise)
 
 
-def recommend(split: Split, noise: Variances, cost: Cost) -> Recommendation | Undefined:
-    """Return the cheapest design whose interval is as narrow as that of `split`."""
-    if split.checkpoints < 2:
-        return Undefined("an interval over checkpoints needs at least two of them")
-    if cost.checkpoint <= 0:
-        return Undefined("what a checkpoint costs to train is not known")
+def recommend(split: Split, noise: Variances, cost: Cost) -> Recommendation:
+    """Return the cheapest design whose interval is as narrow as that of `split`, of two checkpoints or more."""
     width = interval_width(split, noise)
     drawn = DRAWS if "draw" in noise else (split.draws,)
     few = [_narrow(width, noise, dataclasses.replace(split, forks=forks)) for forks in FORKS]
