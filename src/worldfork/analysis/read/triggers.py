@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from worldfork import registry
-from worldfork.analysis.read.prefork import Prefork
+from worldfork.analysis.read.prefork import ForkFlags, ForkValues, Prefork
 from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
@@ -23,14 +22,14 @@ from worldfork.triggers.feeding import naming
 class Signal:
     """A number per fork; NaN is a missing signal, which never fires."""
 
-    values: Float[np.ndarray, "forks"]
+    values: ForkValues
 
 
 @dataclasses.dataclass(frozen=True)
 class Alarms:
     """A decision per fork."""
 
-    fired: Bool[np.ndarray, "forks"]
+    fired: ForkFlags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,7 +380,7 @@ def _build(name: str, prefork: Prefork) -> Trigger:
     return registry.build("triggers", name, Trigger)
 
 
-def _recorded(values: Float[np.ndarray, "forks"]) -> Reading:
+def _recorded(values: ForkValues) -> Reading:
     return Unavailable("every value of the signal is missing") if np.isnan(values).all() else Signal(values)
 
 

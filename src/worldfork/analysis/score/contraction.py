@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.clusters import partition, strata
+from worldfork.analysis.read.prefork import ForkCodes, ForkValues
+from worldfork.analysis.score.clusters import ClusterMeans, partition, strata
 from worldfork.analysis.score.intervals import middle_95, times_drawn
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
@@ -89,14 +90,7 @@ class Line:
 FLAT: Final = 1e-12  # a spread of r_hold below this share of its square is none
 
 
-def line(
-    x: Float[np.ndarray, "forks"],
-    y: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    *,
-    seed: int,
-    task: str,
-) -> Line:
+def line(x: ForkValues, y: ForkValues, checkpoint: ForkCodes, *, seed: int, task: str) -> Line:
     """Return slope, crossing with y = x, and var(y) / var(x)."""
     centre = float(x.mean()) if len(x) else 0.0
     sums = _sums(x - centre, y - centre, checkpoint)
@@ -111,12 +105,7 @@ def line(
     )
 
 
-def within(
-    x: Float[np.ndarray, "forks"],
-    y: Float[np.ndarray, "forks"],
-    stratum: Int[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-) -> SlopeEstimate:
+def within(x: ForkValues, y: ForkValues, stratum: ForkCodes, checkpoint: ForkCodes) -> SlopeEstimate:
     """Return the slope over forks of one (direction, k), pooled: each place has a mean of its own."""
 
     centre = float(x.mean()) if len(x) else 0.0
@@ -185,7 +174,7 @@ def _estimate(value: np.ndarray, drawn: np.ndarray, student_t: Bounds, clusters:
     return SlopeEstimate(value=float(value[0]), bootstrap=bootstrap, student_t=student_t, clusters=clusters)
 
 
-def _jackknife(value: Float[np.ndarray, "1"], left_out: Float[np.ndarray, "clusters"]) -> Bounds:
+def _jackknife(value: Float[np.ndarray, "1"], left_out: ClusterMeans) -> Bounds:
     count = len(left_out)
     if count < 3:
         return Undefined(f"leaving a checkpoint out needs at least three of them, and there are {count}")
@@ -254,7 +243,7 @@ def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None
     )
 
 
-def _line(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> tuple[Figure, Figure]:
+def _line(x: ForkValues, y: ForkValues) -> tuple[Figure, Figure]:
     """Return the slope of y on x, and var(y) / var(x)."""
     if len(x) < 2 or np.ptp(x) == 0:
         why = Undefined("r_hold does not vary over these forks" if len(x) > 1 else "it needs at least two forks")

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from worldfork.analysis.read.outcomes import Arms, Forks
+from worldfork.analysis.read.prefork import ForkValues
 from worldfork.analysis.score.clusters import group_means, natural, partition
 from worldfork.analysis.score.decisions import diverged
 from worldfork.analysis.score.effects import estimate
@@ -16,11 +17,7 @@ from worldfork.analysis.score.rankings import correlation, spearman
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.stopping import NOT_RULED, MeanAtLook, Ruling, StoppingScore, ruling
 from worldfork.analysis.score.undefined import INTERNAL, Estimands, Figure, Undefined, finite
-from worldfork.analysis.score.verdicts import (
-    Grade,
-    grade_together,
-    more_checkpoints,
-)
+from worldfork.analysis.score.verdicts import Grade, grade_together, more_checkpoints
 from worldfork.errors import WorldforkError
 
 
@@ -183,7 +180,7 @@ def _compare(
 
 
 def _on_shared_cells(
-    first: Forks, second: Forks, values: Callable[[Forks], Float[np.ndarray, "forks"]], *, seed: int
+    first: Forks, second: Forks, values: Callable[[Forks], ForkValues], *, seed: int
 ) -> _Compared | Undefined:
     means = []
     for forks in (first, second):

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import special, stats
 
+from worldfork.analysis.score.clusters import ClusterMeans
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 from worldfork.randomness import Event, Purpose, generator
 from worldfork.triggers import CellKey
@@ -69,7 +70,7 @@ class MeanByCheckpoint(MeanEstimate):
     by_checkpoint: Mapping[str, Figure]
 
     @property
-    def means(self) -> Float[np.ndarray, "clusters"]:
+    def means(self) -> ClusterMeans:
         """The means of the checkpoints that have one."""
         return np.array([mean for mean in self.by_checkpoint.values() if not isinstance(mean, Undefined)])
 
@@ -123,7 +124,7 @@ def middle_95(values: Float[np.ndarray, "*some draws"]) -> Float[np.ndarray, "2 
     return np.quantile(values, [0.025, 0.975], axis=-1)
 
 
-def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Bounds:
+def bootstrap(values: ClusterMeans, *, seed: int, task: str) -> Bounds:
     """Return the 95% percentile interval of the mean over resampled clusters."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
@@ -131,20 +132,20 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
     return Interval(*middle_95(means).tolist())
 
 
-def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
+def student_t(values: ClusterMeans) -> Bounds:
     """Return the 95% interval of the mean with n - 1 degrees of freedom."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     return around(values, float(special.stdtrit(len(values) - 1, 0.975)))
 
 
-def around(values: Float[np.ndarray, "clusters"], errors: float) -> Interval:
+def around(values: ClusterMeans, errors: float) -> Interval:
     """Return the mean less and plus so many standard errors."""
     centre, half = float(values.mean()), errors * float(values.std(ddof=1)) / math.sqrt(len(values))
     return Interval(centre - half, centre + half)
 
 
-def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
+def no_spread(values: ClusterMeans) -> Undefined | None:
     """Return why an effect has neither interval nor p where every cluster has the same one; None where they differ.
 
     A spread of 0 says that the measure is too coarse to show one, or that the clusters are copies, and not that the
@@ -158,12 +159,12 @@ def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
     )
 
 
-def difference_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
+def difference_t(values: ClusterMeans) -> Bounds:
     """Return the 95% interval of a mean that is 0 where there is no effect; undefined without a spread."""
     return no_spread(values) or student_t(values)
 
 
-def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
+def detectable(values: ClusterMeans) -> Figure:
     """Return the minimum detectable effect at 80% power: (t_{.975, n-1} + z_{.80}) s / sqrt(n)."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
@@ -171,7 +172,7 @@ def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
     return float(special.stdtrit(len(values) - 1, 0.975) + stats.norm.ppf(0.80)) * error
 
 
-def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> ClusterMean:
+def cluster_interval(values: ClusterMeans, *, seed: int, task: str) -> ClusterMean:
     """Return the mean over clusters with its bootstrap interval; below three clusters their range, and it says
     so."""
     if not len(values):
@@ -191,7 +192,7 @@ def _too_few(count: int) -> str:
     return f"an interval over checkpoints needs at least two of them, and there {'is one' if count else 'are none'}"
 
 
-def leave_one_out(values: Float[np.ndarray, "clusters"], names: Sequence[str]) -> LeaveOneOut | Undefined:
+def leave_one_out(values: ClusterMeans, names: Sequence[str]) -> LeaveOneOut | Undefined:
     """Return the range, over checkpoints left out, of the interval's end that is nearer to 0: the lower end of a
     mean above 0, the upper end of one below."""
     if len(values) < 3:
@@ -229,7 +230,7 @@ FEWEST: Final = 8  # checkpoints; with fewer the interval is too wide to be of u
 SCALE: Final = 1.0  # standard deviation of the mixture over mean / deviation
 
 
-def anytime_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
+def anytime_interval(values: ClusterMeans) -> Bounds:
     """Return the 95% interval of the mean, valid at every number of checkpoints at once."""
     if len(values) < FEWEST:
         return Undefined(
@@ -259,7 +260,7 @@ SIGNIFICANT: Final = 0.05
 NOTICED: Final = 0.02  # of coverage: a smaller shortfall is not worth a sentence
 
 
-def skew(values: Float[np.ndarray, "clusters"]) -> Skew | Undefined:
+def skew(values: ClusterMeans) -> Skew | Undefined:
     """Return the skewness of cluster means, what it takes from the coverage of Student's t, and Johnson's interval.
 
     Student's interval is symmetric, and with n skewed means it holds the true one less often than it says: by

@@ -11,29 +11,17 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues
 from worldfork.analysis.score.clusters import partition, strata
-from worldfork.analysis.score.decisions import (
-    ALONE,
-    fires,
-    fit_threshold,
-    leave_one_checkpoint_out,
-    policy_total,
-)
+from worldfork.analysis.score.decisions import ALONE, fires, fit_threshold, leave_one_checkpoint_out, policy_total
 from worldfork.analysis.score.intervals import ROUNDING, SIGNIFICANT, MeanOf, difference_t
 from worldfork.analysis.score.permutation_nulls import SwappedControl
 from worldfork.analysis.score.sign_flips import sign_flip_p, student_p
-from worldfork.analysis.score.undefined import (
-    Bounds,
-    Figure,
-    Interval,
-    Undefined,
-    divide,
-    divide_bounds,
-)
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, divide, divide_bounds
 
 NOT_REFITTED = Undefined("it is fitted anew for registered candidates, and their fitted thresholds alone")
 
@@ -97,11 +85,7 @@ class PolicyFigures:
 
 
 def checkpoint_totals(
-    fired: Bool[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    *,
-    count: int,
+    fired: ForkFlags, delta: ForkValues, checkpoint: ForkCodes, *, count: int
 ) -> Float[np.ndarray, "present"]:
     """Return the total of each checkpoint that has forks, in order."""
     present = np.bincount(checkpoint, minlength=count) > 0
@@ -180,9 +164,7 @@ def usefulness(
     return Usefulness(useful=not missed, does_not_beat=tuple(missed))
 
 
-def position_table(
-    delta: Float[np.ndarray, "forks"], stratum: Int[np.ndarray, "forks"], checkpoint: Int[np.ndarray, "forks"]
-) -> Bool[np.ndarray, "forks"]:
+def position_table(delta: ForkValues, stratum: ForkCodes, checkpoint: ForkCodes) -> ForkFlags:
     """Return where the position table fires: the mean dR of the other checkpoints' forks in the same place is
     positive.
 
@@ -196,12 +178,7 @@ def position_table(
     return sums[0] - sums[1] > ROUNDING * sizes[0]
 
 
-def direction_clock(
-    delta: Float[np.ndarray, "forks"],
-    direction: Int[np.ndarray, "forks"],
-    k: Int[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-) -> Bool[np.ndarray, "forks"]:
+def direction_clock(delta: ForkValues, direction: ForkCodes, k: ForkCodes, checkpoint: ForkCodes) -> ForkFlags:
     """Return where the clock of each direction fires: from some k on or up to some k, whichever earned the other
     checkpoints more.
 
@@ -224,10 +201,7 @@ def direction_clock(
 
 
 def _of_others(
-    signal: Float[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    thresholds: Float[np.ndarray, "checkpoints"],
+    signal: ForkValues, delta: ForkValues, checkpoint: ForkCodes, thresholds: Float[np.ndarray, "checkpoints"]
 ) -> Float[np.ndarray, "checkpoints"]:
     """Return, for each checkpoint, the total of its threshold on the forks of all others."""
     earned = np.zeros(len(thresholds))
@@ -309,9 +283,7 @@ def measure(forks: Forks) -> Baselines:
 BESIDE: Final = ("never", "always", "better_of_both", "position_table")  # baselines of a refitted gain
 
 
-def refitted_gains(
-    forks: Forks, policies: Mapping[str, Float[np.ndarray, "forks"] | Bool[np.ndarray, "forks"]]
-) -> dict[str, dict[str, Bounds]]:
+def refitted_gains(forks: Forks, policies: Mapping[str, ForkValues | ForkFlags]) -> dict[str, dict[str, Bounds]]:
     """Return the interval of each policy's gain over each baseline, with everything that is fitted, fitted anew.
 
     A Student-t interval takes thresholds and the position table as given. Both are fitted on other checkpoints, so
@@ -349,11 +321,7 @@ def refitted_gains(
 Refitted = Float[np.ndarray, "left_out checkpoints"]
 
 
-def _refitted_policy(
-    values: Float[np.ndarray, "forks"] | Bool[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    forks_of: list[Bool[np.ndarray, "forks"]],
-) -> Refitted:
+def _refitted_policy(values: ForkValues | ForkFlags, delta: ForkValues, forks_of: list[ForkFlags]) -> Refitted:
     count = len(forks_of)
     totals = np.full((1 + count, count), np.nan)
     for valued in range(count):
@@ -368,7 +336,7 @@ def _refitted_policy(
     return totals
 
 
-def _refitted_table(forks: Forks, checkpoint: Int[np.ndarray, "forks"], count: int) -> Refitted:
+def _refitted_table(forks: Forks, checkpoint: ForkCodes, count: int) -> Refitted:
     """Return the totals of the position table, fitted without a checkpoint's own forks and those left out."""
     place, delta = strata(partition(forks.prefork).direction, forks.prefork.k), forks.delta
     places = int(place.max()) + 1

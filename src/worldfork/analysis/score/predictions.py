@@ -7,9 +7,9 @@ from types import UnionType
 from typing import Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from jaxtyping import Float
 from scipy import stats
 
+from worldfork.analysis.score.clusters import ClusterMeans
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.analysis.score.records import Equivalence, PredictionAnswer, TaskScore
@@ -215,7 +215,7 @@ def _parts(kind: object) -> list[object]:
     return list(get_args(kind)) if isinstance(kind, UnionType) or get_origin(kind) is Union else [kind]
 
 
-def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equivalence:
+def equivalence(values: ClusterMeans, *, margin: float) -> Equivalence:
     """Return whether a mean is equivalent to 0 (|mean| < margin by both one-sided tests at 5%), different (the 90%
     interval lies outside the margin altogether), or not shown to be either."""
     if not margin > 0:

@@ -16,11 +16,10 @@ import math
 from collections.abc import Collection, Mapping
 
 import numpy as np
-from jaxtyping import Float
 from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.score.clusters import group_means, partition
+from worldfork.analysis.score.clusters import ClusterMeans, group_means, partition
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
@@ -65,7 +64,7 @@ class Prices:
         return next(part.policy for part in self.best if part.below is None or self.update_cost < part.below)
 
 
-def break_even(gained: Float[np.ndarray, "clusters"], spent: Float[np.ndarray, "clusters"]) -> BreakEven:
+def break_even(gained: ClusterMeans, spent: ClusterMeans) -> BreakEven:
     """Return the price of an update at which a mean gain is spent.
 
     Of two policies `gained` is the difference of their totals and `spent` that of their updates, by checkpoint.

@@ -10,14 +10,9 @@ import numpy as np
 
 from worldfork.analysis.read.ledger import Ledger
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.read.triggers import (
-    chosen_triggers,
-    is_reference,
-)
+from worldfork.analysis.read.triggers import chosen_triggers, is_reference
 from worldfork.analysis.score.curves import SEVERITY_EDGES as SEVERITY_EDGES
-from worldfork.analysis.score.intervals import (
-    SIGNIFICANT,
-)
+from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.errors import WorldforkError, nearest
 from worldfork.registration import Registration
 from worldfork.registration.schema import CANDIDATES, Prediction

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkFlags, ForkValues
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import Decisions
 from worldfork.analysis.score.effects import estimate
@@ -74,7 +75,7 @@ def trials(
     better = always if always.mean() > 0 else np.zeros(len(always))
     names = [parts.checkpoints[code] for code in np.unique(parts.checkpoint)]
 
-    def valued(count: int, proposed: Bool[np.ndarray, "forks"]) -> Trial:
+    def valued(count: int, proposed: ForkFlags) -> Trial:
         worth, share = _worth(delta, count, margin=margin)
         values = parts.means_of_checkpoints(np.where(proposed, worth, 0.0))
         episodes = parts.means_of_checkpoints(count * proposed.astype(np.float64))
@@ -115,7 +116,7 @@ def trials(
 
 def _worth(
     delta: Float[np.ndarray, "forks episodes"], count: int, *, margin: float
-) -> tuple[Float[np.ndarray, "forks"], Float[np.ndarray, "forks"]]:
+) -> tuple[ForkValues, ForkValues]:
     """Return dR of the other episodes where the update is kept, and how often it is, averaged over all splits."""
     episodes = delta.shape[1]
     total, worth, kept, splits = delta.sum(axis=1), np.zeros(len(delta)), np.zeros(len(delta)), 0
