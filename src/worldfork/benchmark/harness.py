@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import scipy.stats
 from jaxtyping import Bool, Float
 
 from worldfork import registry
 from worldfork.analysis.score.clusters import strata
 from worldfork.analysis.score.decisions import fit_threshold
+from worldfork.analysis.score.intervals import jackknife
 from worldfork.analysis.score.policies import position_table
 from worldfork.benchmark.tasks import Deployment, Task
 from worldfork.built_in import BUILT_IN
@@ -273,10 +273,7 @@ def interval_of_lead(task: Task, policy: Policy, others: Sequence[Policy], price
         return _value(task, policy, price, models) - max(_value(task, other, price, models) for other in others)
 
     left_out = np.array([lead(np.arange(count) != index) for index in range(count)])
-    error = math.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum())
-    reach = float(scipy.stats.t.ppf(0.975, count - 1)) * error
-    value = lead(task.all_models)
-    return value - reach, value + reach
+    return jackknife(lead(task.all_models), left_out - left_out.mean())
 
 
 def _value(task: Task, policy: Policy, price: float, models: Models) -> float:

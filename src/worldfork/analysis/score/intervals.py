@@ -188,6 +188,27 @@ def cluster_interval(values: ClusterMeans, *, seed: int, task: str) -> ClusterMe
     )
 
 
+def jackknife(value: float, off: Float[np.ndarray, "left_out"]) -> Interval:
+    """Return the 95% interval of the delete-one jackknife, from how far estimates without one cluster lie off."""
+    count = len(off)
+    error = math.sqrt((count - 1) / count * float((off**2).sum()))
+    half = float(stats.t.ppf(0.975, count - 1)) * error
+    return Interval(value - half, value + half)
+
+
+def fieller(a: float, b: float, spread: Float[np.ndarray, "2 2"]) -> Interval | None:
+    """Return every x at which a + b x is not distinguishable from 0; None where b is not, so that x may be any.
+
+    `spread` is the covariance of a and b times the squared quantile (Fieller, "Some problems in interval
+    estimation", Journal of the Royal Statistical Society B 1954).
+    """
+    leading, half, last = b * b - spread[1, 1], a * b - spread[0, 1], a * a - spread[0, 0]
+    if leading <= 0:
+        return None
+    root = math.sqrt(max(half * half - leading * last, 0.0))
+    return Interval(float((-half - root) / leading), float((-half + root) / leading))
+
+
 def _too_few(count: int) -> str:
     return f"an interval over checkpoints needs at least two of them, and there {'is one' if count else 'are none'}"
 

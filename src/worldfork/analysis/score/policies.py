@@ -6,22 +6,20 @@ these two in hindsight, and two baselines that read the schedule.
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues
 from worldfork.analysis.score.clusters import partition, strata
 from worldfork.analysis.score.decisions import ALONE, fires, fit_threshold, leave_one_checkpoint_out, policy_total
-from worldfork.analysis.score.intervals import ROUNDING, SIGNIFICANT, MeanOf, difference_t
+from worldfork.analysis.score.intervals import ROUNDING, SIGNIFICANT, MeanOf, difference_t, jackknife
 from worldfork.analysis.score.permutation_nulls import SwappedControl
 from worldfork.analysis.score.sign_flips import sign_flip_p, student_p
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, divide, divide_bounds
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, divide, divide_bounds, undefined
 
 NOT_REFITTED = Undefined("it is fitted anew for registered candidates, and their fitted thresholds alone")
 
@@ -96,7 +94,7 @@ def checkpoint_totals(
 def earned(totals: Float[np.ndarray, "checkpoints"] | Undefined, names: tuple[str, ...]) -> Earned:
     """Return the mean over checkpoints, and its interval."""
     if isinstance(totals, Undefined):
-        return Earned(mean=totals, student_t=totals, by_checkpoint=dict.fromkeys(names, totals))
+        return undefined(Earned, totals, by_checkpoint=dict.fromkeys(names, totals))
     return Earned(
         mean=float(totals.mean()) if len(totals) else Undefined("there are no forks"),
         student_t=difference_t(totals),
@@ -113,7 +111,7 @@ def gains(
 ) -> dict[str, Gain]:
     """Return a policy less each baseline, checkpoint by checkpoint; undefined beside a baseline that is."""
     return {
-        name: Gain(mean=than, student_t=than, p_student_t=than, p_sign_flip=than, checkpoints=0, won=0)
+        name: undefined(Gain, than, checkpoints=0, won=0)
         if isinstance(than, Undefined)
         else gain(totals, than, seed=seed, task=task)
         for name, than in baselines.items()
@@ -312,7 +310,7 @@ def refitted_gains(forks: Forks, policies: Mapping[str, ForkValues | ForkFlags])
     }
     totals = {name: _refitted_policy(values, delta, forks_of) for name, values in policies.items()}
     return {
-        name: {beside: _jackknife(of_policy - baselines[beside]) for beside in BESIDE}
+        name: {beside: _refitted_interval(of_policy - baselines[beside]) for beside in BESIDE}
         for name, of_policy in totals.items()
     }
 
@@ -351,10 +349,6 @@ def _refitted_table(forks: Forks, checkpoint: ForkCodes, count: int) -> Refitted
     return totals
 
 
-def _jackknife(gains: Refitted) -> Bounds:
-    """Return the gain with Student's t and the delete-one jackknife's standard error."""
-    count = gains.shape[1]
-    gain, left_out = float(gains[0].mean()), np.nanmean(gains[1:], axis=1)
-    error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
-    half = float(stats.t.ppf(0.975, count - 1)) * error
-    return Interval(gain - half, gain + half)
+def _refitted_interval(gains: Refitted) -> Interval:
+    left_out = np.nanmean(gains[1:], axis=1)
+    return jackknife(float(gains[0].mean()), left_out - left_out.mean())

@@ -20,6 +20,7 @@ from worldfork.analysis.score.undefined import (
     Figure,
     Interval,
     Undefined,
+    undefined,
     written_fields,
 )
 from worldfork.errors import WorldforkError
@@ -223,15 +224,7 @@ def equivalence(values: ClusterMeans, *, margin: float) -> Equivalence:
     if len(values) < 2:
         why = Undefined(f"two one-sided tests need at least two checkpoints, and there are {len(values)}")
         mean: Figure = float(values.mean()) if len(values) else why
-        return Equivalence(
-            margin=margin,
-            mean=mean,
-            interval=why,
-            p=why,
-            least_margin=why,
-            clusters=len(values),
-            answer="not shown",
-        )
+        return undefined(Equivalence, why, margin=margin, mean=mean, clusters=len(values), answer="not shown")
     centre, freedom = float(values.mean()), len(values) - 1
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
     half = float(stats.t.ppf(1 - SIGNIFICANT, freedom)) * error

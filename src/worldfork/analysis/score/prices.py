@@ -2,8 +2,7 @@
 
 A policy that fires n times at a price c is worth its total dR less c n. Two policies are worth the same at the
 price at which the mean over checkpoints of their difference is 0; the interval holds every price at which the
-paired t test does not tell them apart (Fieller, "Some problems in interval estimation", Journal of the Royal
-Statistical Society B 1954).
+paired t test does not tell them apart.
 
 A price is the total of an update: what is registered is in it. Thresholds are those of the triggers' other figures,
 fitted at the registered price, so that a policy is worth at that price what it earns in every table. They stay as
@@ -12,7 +11,6 @@ best would change dozens of times.
 """
 
 import dataclasses
-import math
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -21,7 +19,8 @@ from scipy import stats
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.score.clusters import ClusterMeans, group_means, partition
 from worldfork.analysis.score.decisions import Decisions
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+from worldfork.analysis.score.intervals import fieller
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,20 +73,15 @@ def break_even(gained: ClusterMeans, spent: ClusterMeans) -> BreakEven:
     """
     count = len(gained)
     if not count or not spent.mean():
-        same = Undefined("both fire as often: no price changes which is better")
-        return BreakEven(price=same, interval=same)
+        return undefined(BreakEven, Undefined("both fire as often: no price changes which is better"))
     price = float(gained.mean() / spent.mean())
     if count < 2:
         return BreakEven(price=price, interval=Undefined("an interval over checkpoints needs at least two of them"))
     share = float(stats.t.ppf(0.975, count - 1)) ** 2 / count
-    (gained_variance, both), (_, spent_variance) = np.cov(gained, spent)
-    leading = float(spent.mean() ** 2 - share * spent_variance)
-    half = float(gained.mean() * spent.mean() - share * both)
-    last = float(gained.mean() ** 2 - share * gained_variance)
-    if leading <= 0:
-        return BreakEven(price=price, interval=Undefined("how often they fire is not told apart: any price may do"))
-    root = math.sqrt(max(half * half - leading * last, 0.0))
-    return BreakEven(price=price, interval=Interval((half - root) / leading, (half + root) / leading))
+    found = fieller(gained.mean(), -spent.mean(), share * np.cov(gained, -spent))
+    return BreakEven(
+        price=price, interval=found or Undefined("how often they fire is not told apart: any price may do")
+    )
 
 
 def best_by_price(totals: Mapping[str, float], updates: Mapping[str, float]) -> tuple[PriceRange, ...]:

@@ -11,7 +11,7 @@ from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues
 from worldfork.analysis.score.clusters import Partition, partition
 from worldfork.analysis.score.intervals import cluster_interval
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,8 @@ def ranking(signal: ForkValues, delta: ForkValues, parts: Partition, *, seed: in
     by_checkpoint = dict(zip(parts.checkpoints, within, strict=True))
     defined = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
     if not len(defined):
-        return no_ranking(Undefined("no checkpoint has forks both with dR > 0 and without"), by_checkpoint)
+        why = Undefined("no checkpoint has forks both with dR > 0 and without")
+        return undefined(Ranking, why, auc_clusters=0, auc_by_checkpoint=by_checkpoint)
     mean = cluster_interval(defined, seed=seed, task=task)
     return Ranking(
         auc=mean.value,
@@ -58,18 +59,6 @@ def ranking(signal: ForkValues, delta: ForkValues, parts: Partition, *, seed: in
         auc_interval_kind=mean.kind,
         auc_student_t=mean.student_t,
         auc_clusters=mean.clusters,
-        auc_by_checkpoint=by_checkpoint,
-    )
-
-
-def no_ranking(why: Undefined, by_checkpoint: Mapping[str, Figure] | Undefined) -> Ranking:
-    """Return the ranking of forks that can not be ranked."""
-    return Ranking(
-        auc=why,
-        auc_interval=why,
-        auc_interval_kind=why,
-        auc_student_t=why,
-        auc_clusters=0,
         auc_by_checkpoint=by_checkpoint,
     )
 

@@ -18,7 +18,16 @@ from worldfork.analysis.score.permutation_nulls import RandomControl
 from worldfork.analysis.score.policies import Baselines, Gain, PolicyFigures, Usefulness, usefulness
 from worldfork.analysis.score.rankings import Ranking, StratifiedAuc
 from worldfork.analysis.score.rules import Family, Place, Rules, Standing
-from worldfork.analysis.score.undefined import Bounds, Estimand, Estimands, Figure, Undefined, divide, divide_bounds
+from worldfork.analysis.score.undefined import (
+    Bounds,
+    Estimand,
+    Estimands,
+    Figure,
+    Undefined,
+    divide,
+    divide_bounds,
+    undefined,
+)
 from worldfork.analysis.score.verdicts import BASELINES, CONTROLS, REQUIRED, adjust
 
 
@@ -226,10 +235,7 @@ def _policy(
     its fires would have earned there.
     """
     if isinstance(fired, Undefined):
-        why = fired
-        return PolicyFigures(
-            policy_total=why, fires=why, by_direction=why, gradient_steps=why, earned=why, gains=why, swapped=why
-        )
+        return undefined(PolicyFigures, fired)
     kept, there = attempted.take(scored), fired[scored]
     parts, delta = partition(kept.prefork), kept.delta
     totals = policies.checkpoint_totals(there, delta, parts.checkpoint, count=len(parts.checkpoints))
@@ -263,7 +269,7 @@ def _controls(
 
 def _ranking(decision: Decisions, kept: Forks, scored: ForkFlags, parts: Partition, rules: Rules) -> Ranking:
     if decision.signal is None:
-        return rankings.no_ranking(NO_SIGNAL, NO_SIGNAL)
+        return undefined(Ranking, NO_SIGNAL, auc_clusters=0)
     return rankings.ranking(decision.signal[scored], kept.delta, parts, seed=rules.seed, task=kept.task)
 
 

@@ -41,6 +41,13 @@ Figure = float | Undefined
 Bounds = Interval | Undefined
 
 
+def undefined(record: type[T], why: Undefined, **known: Any) -> T:
+    """Return a record whose figures are all undefined for one reason, but for those that are known."""
+    fields: Iterable[dataclasses.Field[Any]] = dataclasses.fields(record)  # type: ignore[arg-type]
+    needed = [field.name for field in fields if field.default is dataclasses.MISSING]
+    return record(**dict.fromkeys(needed, why) | known)
+
+
 def divide(value: Figure, by: int | float) -> Figure:
     """Return a figure divided by a number; undefined stays undefined."""
     return value if isinstance(value, Undefined) else value / by
