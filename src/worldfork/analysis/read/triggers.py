@@ -236,33 +236,16 @@ def answers_by_cell(
     return [[each.at_forks(next(given)) if able else None for each, able in table] for table in tables]
 
 
-def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segment, int | None]]:
-    """Yield the segments of one cell in order, each with the fork that follows it; None where no fork is to be
-    scored.
-
-    Decision points are evenly spaced from the start of a stream, so a segment whose fork was lost can be told, and
-    is fed like any other.
-    """
-    stream = prefork.stream(index)
-    forks = range(span.start, span.stop)
-    by_k = {int(prefork.k[fork]): fork for fork in forks}
-    length = int(prefork.step[span.start]) // max(int(prefork.k[span.start]), 1)
-    even = (
-        stream is not None and length > 0 and all(int(prefork.step[fork]) == k * length for k, fork in by_k.items())
-    )
-    start = 0
-    for k in range(1, max(by_k) + 1) if even and stream is not None else by_k:
-        fork = by_k.get(k)
-        stop = k * length if fork is None else int(prefork.step[fork])
-        signals = prefork.signals.items() if fork is not None else ()
-        yield (
-            Segment(
-                k=k,
-                level=math.nan if fork is None else float(prefork.level[fork]),
-                steps={} if stream is None else stream.between(start, stop),
-                signals={name: float(values[fork]) for name, values in signals},
-            ),
-            fork,
+def segments(prefork: Prefork, index: int, span: slice) -> Iterator[Segment]:
+    """Yield the segments of one cell in order: one for each fork of `span`."""
+    stream, start = prefork.stream(index), 0
+    for fork in range(span.start, span.stop):
+        stop = int(prefork.step[fork])
+        yield Segment(
+            k=int(prefork.k[fork]),
+            level=float(prefork.level[fork]),
+            steps={} if stream is None else stream.between(start, stop),
+            signals={name: float(values[fork]) for name, values in prefork.signals.items()},
         )
         start = stop
 
@@ -277,7 +260,7 @@ class _Deployment:
 
     @functools.cached_property
     def segments(self) -> tuple[Segment, ...]:
-        return tuple(segment for segment, _ in segments(self.prefork, self.index, self.span))
+        return tuple(segments(self.prefork, self.index, self.span))
 
     @functools.cached_property
     def content(self) -> tuple[object, ...]:
@@ -288,7 +271,7 @@ class _Deployment:
         return (table.stream(self.index), *table.signals, *rows)
 
     def at_forks(self, answers: Sequence[Answer]) -> Sequence[Answer]:
-        """Return the answer after the segment of each fork; after a segment whose fork was lost nobody asks."""
+        """Return the answer at each fork. A copy has answers at k = 1, 2, ..., which may go further than an arm."""
         if len(answers) == self.span.stop - self.span.start:
             return answers
         return [answers[k - 1] for k in self.prefork.k[self.span].tolist()]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Tasks = Mapping[tuple[str, str], TaskScore]
 # Columns that hold no figure, by their type. A column has one type whatever is in it, so that frames of several
 # studies can be joined.
-KINDS: Final[Mapping[str, type[pl.DataType]]] = {
+KINDS: Final = {
     **dict.fromkeys(("arm", "task", "checkpoint", "direction", "estimand", "verdict", "grade", "axis"), pl.String),
     **dict.fromkeys(("proposed_by", "policy", "rule", "forecast", "policies", "trigger", "standing"), pl.String),
     **dict.fromkeys(("does_not_beat", "auc_interval_kind"), pl.String),
@@ -36,7 +36,9 @@ KINDS: Final[Mapping[str, type[pl.DataType]]] = {
     ),
     **dict.fromkeys(("reference", "useful", "passes_control", "fired"), pl.Boolean),
 }
-FIRES: Final = ("arm", "task", "checkpoint", "direction", "stream_seed", "k", "trigger", "fired")
+FIRES: Final = {
+    name: KINDS[name] for name in ("arm", "task", "checkpoint", "direction", "stream_seed", "k", "trigger", "fired")
+}
 
 
 def effects(tasks: Tasks) -> pl.DataFrame:
@@ -260,7 +262,7 @@ def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, F
 
 def fires(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
     """Return a row per arm, task, fork and trigger: where the fork is, and did the trigger fire there."""
-    frames, schema = [], {column: _kind(column) for column in FIRES}
+    frames = []
     for (arm, name), task in tasks.items():
         prefork = task.evidence.forks.prefork
         cells = [prefork.cells[index] for index in prefork.cell]
@@ -276,8 +278,8 @@ def fires(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
                 "trigger": [trigger] * len(cells),
                 "fired": fired,
             }
-            frames.append(pl.DataFrame(columns, schema=schema))
-    return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
+            frames.append(pl.DataFrame(columns, schema=FIRES))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=FIRES)
 
 
 def _key(key: tuple[str, str]) -> dict[str, object]:
@@ -299,13 +301,13 @@ def _cells(record: object, **columns: str) -> dict[str, object]:
 
 def _frame(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
     """Return the rows as a frame, null where a figure is undefined."""
-    schema = {name: _kind(name) for name in (rows[0] if rows else {})}
+    graded = ("_holm", "_max_t")
+    schema = {
+        name: pl.String if name.endswith(graded) else KINDS.get(name, pl.Float64)
+        for name in (rows[0] if rows else ())
+    }
     plain = [{name: None if isinstance(value, Undefined) else value for name, value in row.items()} for row in rows]
     return pl.DataFrame(plain, schema=schema)
-
-
-def _kind(column: str) -> type[pl.DataType]:
-    return pl.String if column.endswith(("_holm", "_max_t")) else KINDS.get(column, pl.Float64)
 
 
 def values(score: "Score") -> pl.DataFrame:

@@ -156,12 +156,12 @@ def _dose(arm: Arm, score: TaskScore, *, means: Iterable[Figure]) -> Dose:
     steps: int | Undefined = arm.mechanism.steps if passes is None else PASSES
     by = steps or NO_STEPS
     interval, mean = _interval(score), effect.mean
-    undefined = next((value for value in (steps, interval) if isinstance(value, Undefined)), None)
+    no_ratio = next((value for value in (steps, interval) if isinstance(value, Undefined)), None)
     return Dose(
         steps=steps,
         passes=passes,
         interval=interval,
-        replay_ratio=undefined or steps / interval,  # type: ignore[operator]
+        replay_ratio=no_ratio or steps / interval,  # type: ignore[operator]
         mean=mean,
         student_t=effect.student_t,
         per_step=undefined(MeanOf, by)

@@ -116,10 +116,9 @@ def _decided(
             yield place, *policy.judge(earlier, stored[int(prefork.k[place]) - 1])
         return
     memory = policy.begin(cell, event=draw_event(name, task=prefork.task, cell=cell, seed=seed))
-    for segment, fork in segments(prefork, index, span):
+    for fork, segment in enumerate(segments(prefork, index, span), start=span.start):
         memory, answer, fires = policy.consider(memory, segment)
-        if fork is not None:
-            yield fork, answer, fires
+        yield fork, answer, fires
 
 
 def _fit(
