@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from worldfork.analysis.present.page import Page
-    from worldfork.analysis.read import Frame, Source, Table
+    from worldfork.analysis.read.ledger import Source
+    from worldfork.analysis.read.outcomes import Frame, Table
     from worldfork.analysis.score import Score
     from worldfork.analysis.score.power import Power
     from worldfork.executors.base import Executor
@@ -52,19 +53,19 @@ class Study(store.Study):
 
     def forks(self) -> "pl.DataFrame":
         """Return a frame with one row per fork: its place, what was known before it, and both branches' returns."""
-        from worldfork.analysis.read import study_frame
+        from worldfork.analysis.read.frames import study_frame
 
         return study_frame(self)
 
     def episodes(self) -> "pl.DataFrame":
         """Return a frame with one row per policy, cell and episode of closed-loop deployments."""
-        from worldfork.analysis.read import deployment_frame
+        from worldfork.analysis.read.frames import deployment_frame
 
         return deployment_frame(self)
 
     def streams(self) -> "pl.DataFrame":
         """Return a frame with one row per control step of every frozen deployment, with its cell."""
-        from worldfork.analysis.read import stream_frame
+        from worldfork.analysis.read.frames import stream_frame
 
         return stream_frame(self)
 
@@ -216,7 +217,7 @@ def read_table(
     >>> len(wf.read_table(pl.DataFrame(rows), columns={"seed": "checkpoint"}))
     2
     """
-    from worldfork.analysis.read import read_table as read
+    from worldfork.analysis.read.table import read_table as read
 
     return read(source, higher_is_better=higher_is_better, failure_return=failure_return, columns=columns)
 
@@ -322,9 +323,8 @@ def power(
     >>> [f"{plan.task}: |dR| from {plan.detectable:.0f}" for plan in wf.power("demo", like="results/demo")]
     ['cartpole-swingup: |dR| from 174']
     """
-    from worldfork.analysis.read import open_ledger
-    from worldfork.analysis.score.planning import Cost, costs_of
-    from worldfork.analysis.score.power import planned_power
+    from worldfork.analysis.read.ledger import open_ledger
+    from worldfork.analysis.score.power import Cost, costs_of, planned_power
     from worldfork.registration import read
     from worldfork.registration.library import find
 

@@ -9,8 +9,7 @@ from worldfork.cli import options
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
-    from worldfork.analysis.score.planning import Recommendation
-    from worldfork.analysis.score.power import Power
+    from worldfork.analysis.score.power import Power, Recommendation
     from worldfork.analysis.score.variance import Split
     from worldfork.lab.tools.check import Check
     from worldfork.registration import Registration

@@ -8,8 +8,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from worldfork.analysis.read import open_ledger, read_table, study_frame, write_frame
+from worldfork.analysis.read.files import write_frame
+from worldfork.analysis.read.frames import study_frame
+from worldfork.analysis.read.ledger import open_ledger
 from worldfork.analysis.read.outcomes import Outcomes, join
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score.decisions import diverged
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import worldfork as wf
-from worldfork.analysis.read import read_table
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import score_ledger
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError

@@ -125,7 +125,7 @@ def _with_episodes(delta, r_hold, columns, identity):
     import polars as pl
     from worlds import frame
 
-    from worldfork.analysis.read import read_table
+    from worldfork.analysis.read.table import read_table
 
     lists = {name: pl.Series(columns.pop(name)) for name in ("hold", "update")}
     table = frame(delta, hold=r_hold, **columns, **identity).with_columns(**lists)

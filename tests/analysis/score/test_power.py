@@ -4,11 +4,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from worldfork.analysis.read import read_table
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import power, variance
 from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.planning import Cost, recommend
-from worldfork.analysis.score.power import planned_power
+from worldfork.analysis.score.power import Cost, planned_power, recommend
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.variance import Components, Split, variances_of
 from worldfork.analysis.score.verdicts import more_checkpoints

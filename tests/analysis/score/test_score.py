@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worlds import crossed, frame, study
 
-from worldfork.analysis.read import read_table
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import Prediction, Rules, score
 from worldfork.analysis.score.run import score_ledger
 from worldfork.analysis.score.undefined import Undefined

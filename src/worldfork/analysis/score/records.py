@@ -14,10 +14,9 @@ from worldfork.analysis.score.curves import Curves, Severity
 from worldfork.analysis.score.decisions import Evidence
 from worldfork.analysis.score.effects import CleanReturn, Effect, Helped, Robust, Scale
 from worldfork.analysis.score.policies import ReferencePolicies
-from worldfork.analysis.score.prices import Prices
-from worldfork.analysis.score.trials import Trials
 from worldfork.analysis.score.triggers import TriggerScore
 from worldfork.analysis.score.undefined import INTERNAL, TWO_KEYS, Bounds, Estimands, Figure, Undefined, settle
+from worldfork.analysis.score.value import Prices, Trials
 from worldfork.analysis.score.variance import Components, DesignAdvice, VarianceComponents
 from worldfork.analysis.score.verdicts import Judgement
 

@@ -24,7 +24,6 @@ from worldfork.analysis.score.deployments import score_deployments
 from worldfork.analysis.score.effects import Effect
 from worldfork.analysis.score.policies import ReferencePolicies
 from worldfork.analysis.score.predictions import answer, is_about_deployment
-from worldfork.analysis.score.prices import task_prices
 from worldfork.analysis.score.records import (
     CommonRandomNumbers,
     ForkCounts,
@@ -38,9 +37,9 @@ from worldfork.analysis.score.result import ArmScore, Score
 from worldfork.analysis.score.rules import Family, Place, Rules, registered_family, rules_of
 from worldfork.analysis.score.stopping import Ruling, StoppingScore, due_cells, ruled, ruling, score_stopping
 from worldfork.analysis.score.sweeps import score_doses, score_noises
-from worldfork.analysis.score.trials import trials
 from worldfork.analysis.score.triggers import TriggerScore, judge_triggers
 from worldfork.analysis.score.undefined import Estimands, Undefined, finite
+from worldfork.analysis.score.value import task_prices, trials
 from worldfork.analysis.score.verdicts import Judgement, judge_means
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
@@ -89,7 +88,7 @@ def score(
             `higher_is_better`, `ignored`.
 
     Example:
-        >>> from worldfork.analysis.read import read_table
+        >>> from worldfork.analysis.read.table import read_table
         >>> rows = {"checkpoint": [0, 0, 1], "k": [1, 2, 1], "r_update": [3.0, 1.0, 2.0], "r_hold": [2.0, 2.0, 2.0]}
         >>> import polars as pl
         >>> score(read_table(pl.DataFrame(rows)).arms, Rules(permutations=20))["table"].effect.all_attempted.mean
