@@ -247,7 +247,12 @@ def test_join_keeps_forks_with_their_cells():
 
 
 def test_outcomes_and_their_difference():
-    outcomes = Outcomes(r_hold=np.array([1.0, 2.0]), r_update=np.array([4.0, 1.0]))
+    outcomes = Outcomes(
+        r_hold=np.array([1.0, 2.0]),
+        r_update=np.array([4.0, 1.0]),
+        failed_hold=np.zeros(2, bool),
+        failed_update=np.zeros(2, bool),
+    )
     assert outcomes.delta.tolist() == [3.0, -1.0]
 
 

@@ -511,7 +511,7 @@ def test_a_yardstick_that_is_undefined_earns_nothing_that_could_be_compared():
     [
         ({"rate": 1.5}, "between 0 and 1"),
         ({"divergence": -0.1}, "between 0 and 1"),
-        ({"permutations": 0}, "at least"),
+        ({"permutations": 0}, "whole number from 1"),
     ],
 )
 def test_rules_that_make_no_sense(rules, message):

@@ -33,19 +33,17 @@ class Outcomes:
 
     r_hold: ForkValues
     r_update: ForkValues
+    failed_hold: ForkFlags  # where the branch had no finite return, so that its mean is what a failure counts as
+    failed_update: ForkFlags
     hold: Float[np.ndarray, "forks episodes"] | None = None  # padded with NaN where forks have fewer episodes
     update: Float[np.ndarray, "forks episodes"] | None = None  # the mean over draws, where there are several
     drawn: Float[np.ndarray, "forks draws episodes"] | None = None  # every draw of the update by itself
-    # Where a branch had no finite return, so that its mean is what a failure counts as; None: nowhere.
-    failed_hold: ForkFlags | None = None
-    failed_update: ForkFlags | None = None
     cost: float = 0.0  # of an update, in return
 
     @property
     def failed(self) -> ForkFlags:
         """Forks in which either branch failed."""
-        sides = [side for side in (self.failed_hold, self.failed_update) if side is not None]
-        return np.logical_or.reduce([np.zeros(len(self.r_hold), bool), *sides])
+        return self.failed_hold | self.failed_update
 
     @property
     def delta(self) -> ForkValues:
@@ -131,8 +129,7 @@ class Forks:
         outcomes = self.outcomes
         if self.failure_return is None or not outcomes.failed.any():
             return False
-        sides = ((outcomes.r_hold, outcomes.failed_hold), (outcomes.r_update, outcomes.failed_update))
-        returned = np.concatenate([values if failed is None else values[~failed] for values, failed in sides])
+        returned = np.r_[outcomes.r_hold[~outcomes.failed_hold], outcomes.r_update[~outcomes.failed_update]]
         return bool(len(returned)) and self.failure_return > float(returned.max())
 
     def take(self, keep: ForkFlags) -> "Forks":
@@ -167,7 +164,8 @@ def join(parts: Sequence[Forks]) -> Forks:
         outcomes=Outcomes(
             r_hold=np.concatenate([part.outcomes.r_hold for part in parts])[order],
             r_update=np.concatenate([part.outcomes.r_update for part in parts])[order],
-            failed_update=np.concatenate([part.outcomes.failed for part in parts])[order],
+            failed_hold=np.concatenate([part.outcomes.failed_hold for part in parts])[order],
+            failed_update=np.concatenate([part.outcomes.failed_update for part in parts])[order],
         ),
     )
 

@@ -5,7 +5,7 @@ import functools
 import math
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -53,10 +53,12 @@ def lacking(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: i
         return f"needs `{missing[0]}` at every step of the stream, which has {', '.join(stream.columns)}"
     if not trigger.needs or stored_answers(prefork, cell, name, trigger, seed=seed) is not None:
         return None
-    if seeds := _other_seeds(prefork, cell, name, trigger, seed=seed):
+    answered = [who for who in prefork.answered(cell) if who.trigger == name and who.seed is not None]
+    alike = [who for who in answered if dataclasses.replace(who, seed=seed) == Asked.of(name, trigger, seed=seed)]
+    if seeds := sorted(str(who.seed) for who in alike):
         return (
             "draws random numbers: this copy was published without streams, and has what it answered under seed "
-            f"{' and '.join(map(str, seeds))}, not under seed {seed}"
+            f"{' and '.join(seeds)}, not under seed {seed}"
         )
     needed = " and the ".join(trigger.needs)
     return (
@@ -76,17 +78,6 @@ def stored_answers(
     return answered.get(Asked.of(name, trigger, seed=seed))
 
 
-def _other_seeds(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int) -> list[int]:
-    """Return the seeds under which this trigger's answers are known, where they are not known under this one."""
-    answered = [who for who in prefork.answered(cell) if who.trigger == name]
-    if not answered:
-        return []
-    wanted = Asked.of(name, trigger, seed=seed)
-    return sorted(
-        who.seed for who in answered if who.seed is not None and dataclasses.replace(who, seed=seed) == wanted
-    )
-
-
 # The signals that a study records, in the paper's order; others come after the detectors.
 RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
 # The triggers of worldfork that every score reads. The registry may offer more: a registration enrols those that it
@@ -94,22 +85,9 @@ RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validati
 ENROLLED: Final = ("adwin", "page_hinkley", "kswin", "conformal", "drift", "periodic", "clock", "random")
 
 
-def read_triggers(
-    prefork: Prefork,
-    *,
-    names: Iterable[str | Trigger] | None = None,
-    candidates: Collection[str] = (),
-    seed: int = 0,
-) -> dict[str, Reading]:
-    """Return the reading of every enrolled trigger and recorded signal, or of those in `names`.
-
-    `candidates` are registered: those among worldfork's own triggers are enrolled besides.
-
-    A recorded `signal_<name>` is the trigger of that name, also where one could be computed: the ledger's word
-    stands. A trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's
-    code is imported unless it is named.
-    """
-    return read_triggers_together([prefork], names=names, candidates=candidates, seed=seed)[0]
+def read_triggers(prefork: Prefork, **how: Any) -> dict[str, Reading]:
+    """Return what `read_triggers_together` reads on one table."""
+    return read_triggers_together([prefork], **how)[0]
 
 
 def read_triggers_together(
@@ -119,8 +97,13 @@ def read_triggers_together(
     candidates: Collection[str] = (),
     seed: int = 0,
 ) -> list[dict[str, Reading]]:
-    """Return what `read_triggers` reads on each of several tables. Where arms have one stream, a trigger is
-    fed it once."""
+    """Return the reading of every enrolled trigger and recorded signal, or of those in `names`, on each table.
+
+    `candidates` are registered: those among worldfork's own triggers are enrolled besides. A recorded
+    `signal_<name>` is the trigger of that name, also where one could be computed: the ledger's word stands. A
+    trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's code is
+    imported unless it is named. Where arms have one stream, a trigger is fed it once.
+    """
     asked = None if names is None else list(dict.fromkeys(names))
     wanted = [_default_names(prefork, candidates) if asked is None else asked for prefork in preforks]
     triggers: dict[str, Trigger] = {}

@@ -11,7 +11,7 @@ from worldfork.analysis.read.outcomes import Arms, Forks
 from worldfork.analysis.read.prefork import ForkValues
 from worldfork.analysis.score.clusters import group_means, natural, partition
 from worldfork.analysis.score.decisions import diverged
-from worldfork.analysis.score.effects import estimate
+from worldfork.analysis.score.effects import estimate_of
 from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
 from worldfork.analysis.score.rankings import correlation, spearman
 from worldfork.analysis.score.rules import Rules
@@ -116,7 +116,6 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference
         return compared
     return PairedDifference(
         **vars(compared.difference),
-        by_checkpoint=compared.by_checkpoint,
         first=compared.first,
         second=compared.second,
         cells=compared.pairs,
@@ -150,14 +149,16 @@ def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> 
     compared = _on_shared_cells(
         recorded(first), recorded(second), lambda forks: forks.prefork.signals[signal], seed=seed
     )
-    return compared if isinstance(compared, Undefined) else compared.difference
+    if isinstance(compared, Undefined):
+        return compared
+    figures = {name: figure for name, figure in vars(compared.difference).items() if name != "by_checkpoint"}
+    return MeanEstimate(**figures)
 
 
 class _Compared(NamedTuple):
     """Pairs of values, averaged by checkpoint."""
 
-    difference: MeanEstimate
-    by_checkpoint: dict[str, float]  # of the difference
+    difference: MeanByCheckpoint
     first: float
     second: float
     pairs: int
@@ -174,9 +175,8 @@ def _compare(
     names = sorted(set(checkpoints), key=natural)
     owner = np.array([names.index(name) for name in checkpoints])
     means, *sides = (group_means(values, owner, len(names)) for values in (first - second, first, second))
-    by_checkpoint = dict(zip(names, means.tolist(), strict=True))
-    both = [float(side.mean()) for side in sides]
-    return _Compared(estimate(means, seed=seed, task=task), by_checkpoint, both[0], both[1], len(owner))
+    difference = estimate_of(dict(zip(names, means.tolist(), strict=True)), seed=seed, task=task)
+    return _Compared(difference, float(sides[0].mean()), float(sides[1].mean()), len(owner))
 
 
 def _on_shared_cells(
@@ -235,7 +235,6 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
     compared = _compare(toward, away, [place[0] for place in shared], seed=seed, task=forks.task)
     return DirectionContrast(
         **vars(compared.difference),
-        by_checkpoint=compared.by_checkpoint,
         by_direction={"toward": compared.first, "away": compared.second},
         levels=len({place[2] for place in shared}),
     )

@@ -27,7 +27,7 @@ from worldfork.analysis.score.deployment_records import (
     cautions,
     sentences,
 )
-from worldfork.analysis.score.effects import estimate
+from worldfork.analysis.score.effects import estimate_of
 from worldfork.analysis.score.forecasts import Foreseen, LedgerValue, compare_forecasts, forecast, ledger_values
 from worldfork.analysis.score.intervals import MeanByCheckpoint
 from worldfork.analysis.score.rules import Rules
@@ -284,11 +284,8 @@ class _Task:
         return np.asarray(self.returned[index] - self.returned[self.never])
 
     def estimated(self, cells: Cells) -> MeanByCheckpoint:
-        values = self.over_checkpoints(cells)
-        mean = estimate(values, seed=self.seed, task=self.deployed.task)
-        return MeanByCheckpoint(
-            **vars(mean), by_checkpoint=dict(zip(self.checkpoints, values.tolist(), strict=True))
-        )
+        means = dict(zip(self.checkpoints, self.over_checkpoints(cells).tolist(), strict=True))
+        return estimate_of(means, seed=self.seed, task=self.deployed.task)
 
     def always_beside(self, index: int) -> str | None:
         """Return the policy that always fires the update of this one, unless it is that one or never."""

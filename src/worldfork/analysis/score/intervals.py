@@ -100,23 +100,10 @@ FIGURES = {"clusters": 1, "contraction": 2, "control": 3, "signs": 4, "wild": 5,
 ROUNDING: Final = 1e-9  # relative: what is nearer than this is equal
 
 
-def figure_draws(figure: str, *, seed: int, task: str) -> np.random.Generator:
-    """Return the draws of a figure on a whole task."""
-    return generator(Event(purpose=Purpose.RESAMPLING, seed=seed, task=task, step=FIGURES[figure]))
-
-
-def cell_draws(figure: str, cell: CellKey, *, seed: int, task: str) -> np.random.Generator:
-    """Return the draws of a figure in one cell."""
-    event = Event(
-        purpose=Purpose.RESAMPLING,
-        seed=seed,
-        task=task,
-        checkpoint=cell.checkpoint,
-        direction=cell.direction,
-        stream_seed=cell.stream_seed,
-        step=FIGURES[figure],
-    )
-    return generator(event)
+def figure_draws(figure: str, *, seed: int, task: str, cell: CellKey | None = None) -> np.random.Generator:
+    """Return the draws of a figure on a whole task, or in one cell."""
+    where = {} if cell is None else vars(cell)
+    return generator(Event(purpose=Purpose.RESAMPLING, seed=seed, task=task, step=FIGURES[figure], **where))
 
 
 def middle_95(values: Float[np.ndarray, "*some draws"]) -> Float[np.ndarray, "2 *some"]:
@@ -196,13 +183,13 @@ def jackknife(value: float, off: Float[np.ndarray, "left_out"]) -> Interval:
     return Interval(value - half, value + half)
 
 
-def fieller(a: float, b: float, spread: Float[np.ndarray, "2 2"]) -> Interval | None:
+def fieller(leading: float, half: float, last: float) -> Interval | None:
     """Return every x at which a + b x is not distinguishable from 0; None where b is not, so that x may be any.
 
-    `spread` is the covariance of a and b times the squared quantile (Fieller, "Some problems in interval
-    estimation", Journal of the Royal Statistical Society B 1954).
+    With s the covariance of a and b times the squared quantile, these x solve leading x^2 + 2 half x + last <= 0,
+    of b^2 - s_bb, a b - s_ab and a^2 - s_aa (Fieller, "Some problems in interval estimation", Journal of the Royal
+    Statistical Society B 1954).
     """
-    leading, half, last = b * b - spread[1, 1], a * b - spread[0, 1], a * a - spread[0, 0]
     if leading <= 0:
         return None
     root = math.sqrt(max(half * half - leading * last, 0.0))

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues, Prefork
-from worldfork.analysis.score.intervals import cell_draws, figure_draws, middle_95
+from worldfork.analysis.score.intervals import figure_draws, middle_95
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
 
@@ -67,7 +67,7 @@ def null_totals(
     """Return the totals of several policies under each null, on the forks where `scored`, added up over cells."""
     totals = {name: np.zeros((permutations, fired.shape[1])) for name in VARIANTS}
     for index, span in prefork.spans():
-        draws = cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task)
+        draws = figure_draws("control", seed=seed, task=prefork.task, cell=prefork.cells[index])
         # The draws of a cell are made in one order, shifts first and then sort keys, whatever is scored in it.
         shift, forks = draws.random(permutations), span.stop - span.start
         columns = np.flatnonzero(scored[span])

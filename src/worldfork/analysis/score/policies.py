@@ -264,17 +264,16 @@ def measure(forks: Forks) -> Baselines:
         for name, flags in fired.items()
     }
     total = {name: undefined.get(name, policy_total(flags, delta)) for name, flags in fired.items()}
-    means, deployments = (
-        {name: earned(values, names) for name, values in by_checkpoint.items()},
-        count_deployments(forks),
-    )
+    means = {name: earned(values, names) for name, values in by_checkpoint.items()}
+    deployments = count_deployments(forks)
     figures = ReferencePolicies(
         never=0.0,
         **total,
         earned=means,
         per_deployment={name: deployments.mean_of(total[name], means[name].student_t) for name in total},
     )
-    always = checkpoint_totals(fired["always"], delta, checkpoint, count=len(parts.checkpoints))
+    always = by_checkpoint["always"]
+    assert not isinstance(always, Undefined)
     return Baselines(figures, baseline_totals(always, {name: by_checkpoint[name] for name in FITTED}), names)
 
 

@@ -93,8 +93,8 @@ class PredictionAnswer:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskFigures:
-    """Every figure of one task in one arm, and the evidence behind them."""
+class TaskScore:
+    """Every figure of one task in one arm, the evidence behind them, and the registered predictions about them."""
 
     forks: ForkCounts
     effect: Estimands[Effect]
@@ -124,12 +124,6 @@ class TaskFigures:
     # Of these, how many could not be read; whatever else is missing from the triggers was not asked for.
     candidates_unread: int = dataclasses.field(metadata=INTERNAL)
     evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False, compare=False)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskScore(TaskFigures):
-    """The figures of one task in one arm, and the registered predictions about them."""
-
     predictions: tuple[PredictionAnswer, ...] = ()
 
     def to_json(self) -> dict[str, object]:

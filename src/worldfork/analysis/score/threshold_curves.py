@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues
 from worldfork.analysis.score.decisions import between, fires, policy_total, rises
-from worldfork.analysis.score.intervals import cell_draws, middle_95
+from worldfork.analysis.score.intervals import figure_draws, middle_95
 from worldfork.analysis.score.permutation_nulls import p_value, reached
 
 
@@ -73,7 +73,7 @@ def _draw(forks: Forks, *, permutations: int, seed: int) -> _Draws:
     shuffled = np.empty((len(forks), permutations))
     shift = np.empty((len(spans), permutations), np.int64)
     for turn, (index, span) in enumerate(spans):
-        draws = cell_draws("thresholds", forks.prefork.cells[index], seed=seed, task=forks.task)
+        draws = figure_draws("thresholds", seed=seed, task=forks.task, cell=forks.prefork.cells[index])
         order = np.argsort(draws.random((sizes[turn], permutations)), axis=0)
         shuffled[span] = forks.delta[span][order]
         shift[turn] = draws.integers(0, sizes[turn], permutations)

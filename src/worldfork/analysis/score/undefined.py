@@ -70,7 +70,7 @@ def written_fields(record: Any) -> dict[str, object]:
     return entries
 
 
-def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:
+def settle(value: object) -> tuple[Json, list[dict[str, str]]]:
     """Return plain values and the reasons for the nulls among them.
 
     >>> settle({"a": 1.0, "b": {"c": Undefined("one class only")}})
@@ -97,7 +97,7 @@ def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:
             case _:
                 raise TypeError(f"{where}: no JSON value for {type(tree).__name__}")
 
-    return plain(value, where), reasons
+    return plain(value, ""), reasons
 
 
 def finite(value: T) -> T:

@@ -27,7 +27,7 @@ from worldfork.analysis.read.outcomes import Forks
 from worldfork.analysis.read.prefork import ForkFlags, ForkValues
 from worldfork.analysis.score.clusters import ClusterMeans, group_means, partition
 from worldfork.analysis.score.decisions import Decisions
-from worldfork.analysis.score.effects import estimate
+from worldfork.analysis.score.effects import estimate, estimate_of
 from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate, fieller
 from worldfork.analysis.score.undefined import INTERNAL, Bounds, Figure, Undefined, undefined
 
@@ -87,7 +87,9 @@ def break_even(gained: ClusterMeans, spent: ClusterMeans) -> BreakEven:
     if count < 2:
         return BreakEven(price=price, interval=Undefined("an interval over checkpoints needs at least two of them"))
     share = float(stats.t.ppf(0.975, count - 1)) ** 2 / count
-    found = fieller(gained.mean(), -spent.mean(), share * np.cov(gained, -spent))
+    (gained_variance, both), (_, spent_variance) = share * np.cov(gained, spent)
+    mean_gain, mean_spent = gained.mean(), spent.mean()
+    found = fieller(mean_spent**2 - spent_variance, both - mean_gain * mean_spent, mean_gain**2 - gained_variance)
     return BreakEven(
         price=price, interval=found or Undefined("how often they fire is not told apart: any price may do")
     )
@@ -214,8 +216,7 @@ def trials(
         episodes = parts.means_of_checkpoints(count * proposed.astype(np.float64))
         price = break_even(values - better, episodes)
         return Trial(
-            **vars(estimate(values, seed=seed, task=forks.task)),
-            by_checkpoint=dict(zip(names, values.tolist(), strict=True)),
+            **vars(estimate_of(dict(zip(names, values.tolist(), strict=True)), seed=seed, task=forks.task)),
             episodes=count,
             proposed=float(proposed.mean()),
             kept=float(share[proposed].mean()) if proposed.any() else Undefined("it proposes no update"),
