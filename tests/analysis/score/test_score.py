@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from worlds import crossed, frame, study
 
 from worldfork.analysis.read.table import read_table
-from worldfork.analysis.score import Prediction, Rules, score
+from worldfork.analysis.score import Rules, score
 from worldfork.analysis.score.run import score_ledger
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
+from worldfork.registration.schema import Prediction
 
 LOST = 50 + 0.1 * pl.col("checkpoint").cast(pl.Float64)  # at every fork; no two checkpoints lose the same
 QUICK = Rules(permutations=99, triggers=("residual", "noise", "drift"))

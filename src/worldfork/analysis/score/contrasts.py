@@ -69,34 +69,33 @@ def contrast_all(
     arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules, stopping: StoppingScore | None = None
 ) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
     """Return every pair of arms compared on each task that they share, by "first - second" and task."""
-    attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
-    retained: dict[tuple[str, str], PairedDifference | Undefined] = {}
-    compared: dict[str, list[str]] = {}
-    for first, second in pairs:
-        for name in (first, second):
-            if name not in arms:
-                raise WorldforkError(f"There is no arm `{name}`; the table has {', '.join(arms) or 'none'}.")
-        tasks = compared.setdefault(f"{first} - {second}", [])
-        for task in [task for task in arms[first] if task in arms[second]]:
-            tasks.append(task)
-            pair = (arms[first][task], arms[second][task])
-            kept = [forks.take(~diverged(forks, rules.divergence).dropped) for forks in pair]
-            key = f"{first} - {second}", task
-            attempted[key] = finite(contrast_arms(*pair, seed=rules.seed))
-            retained[key] = finite(contrast_arms(*kept, seed=rules.seed))
-    of_attempted, of_retained = grade_contrasts(attempted), grade_contrasts(retained)
-    for key, found in of_attempted.items():
-        first, _, second = key[0].partition(" - ")
-        of_attempted[key] = _ruled(found, ruling(stopping, task=key[1], arm=first, against=second), first)
-    if stopping is not None:  # questions are about all attempted forks
-        of_retained = {key: _ruled(found, NOT_RULED, "") for key, found in of_retained.items()}
-    return {
-        pair: {
-            task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
-            for task in tasks
+    named = {f"{first} - {second}": (first, second) for first, second in pairs}
+    if unknown := [name for pair in named.values() for name in pair if name not in arms]:
+        raise WorldforkError(f"There is no arm `{unknown[0]}`; the table has {', '.join(arms) or 'none'}.")
+
+    def compared(arms: Arms) -> dict[tuple[str, str], Contrast | Undefined]:
+        differences = {
+            (pair, task): finite(contrast_arms(forks, arms[second][task], seed=rules.seed))
+            for pair, (first, second) in named.items()
+            for task, forks in arms[first].items()
+            if task in arms[second]
         }
-        for pair, tasks in compared.items()
+        return grade_contrasts(differences)
+
+    kept = {
+        arm: {task: forks.take(~diverged(forks, rules.divergence).dropped) for task, forks in tasks.items()}
+        for arm, tasks in arms.items()
     }
+    contrasts: dict[str, dict[str, Estimands[Contrast | Undefined]]] = {pair: {} for pair in named}
+    of_retained = compared(kept)
+    for (pair, task), attempted in compared(arms).items():
+        first, second = named[pair]
+        retained = of_retained[pair, task]
+        if stopping is not None:  # questions are about all attempted forks
+            attempted = _ruled(attempted, ruling(stopping, task=task, arm=first, against=second), first)
+            retained = _ruled(retained, NOT_RULED, "")
+        contrasts[pair][task] = Estimands(all_attempted=attempted, retained=retained)
+    return contrasts
 
 
 def _ruled(compared: Contrast | Undefined, found: Ruling | None, first: str) -> Contrast | Undefined:
