@@ -223,41 +223,33 @@ def gains_of(
     task: Task, name: str, policy: Policy, prices: Sequence[float], *, intervals: bool = True
 ) -> list[Gain]:
     """Return what any policy earns at each price, beside the baselines of the task."""
-    fixed = policies(task)
+    fixed, everyone = policies(task), task.all_models
     baselines = {name: fixed[name] for name in BASELINES if name in fixed}
-    return [_gain(task, name, policy, baselines, fixed["oracle"], float(price), intervals) for price in prices]
-
-
-def _gain(
-    task: Task,
-    name: str,
-    policy: Policy,
-    baselines: dict[str, Policy],
-    oracle: Policy,
-    price: float,
-    intervals: bool,
-) -> Gain:
-    everyone = task.all_models
-    value = _value(task, policy, price, everyone)
-    earned = {other: _value(task, baseline, price, everyone) for other, baseline in baselines.items()}
-    best = max(earned, key=lambda other: earned[other])
-    gain, headroom = value - earned[best], _value(task, oracle, price, everyone) - earned[best]
-    low, high = (
-        interval_of_lead(task, policy, list(baselines.values()), price) if intervals else (math.nan, math.nan)
-    )
-    return Gain(
-        task=task.name,
-        entry=name,
-        price=price,
-        earned=value,
-        best_baseline=best,
-        gain=gain,
-        low=low,
-        high=high,
-        headroom=gain / headroom if headroom > 1e-9 * abs(value) else math.nan,
-        updates=float(policy(price, everyone).updates.sum() / len(task.deployments)),
-        models=len(task.models),
-    )
+    gains = []
+    for price in map(float, prices):
+        value = _value(task, policy, price, everyone)
+        earned = {other: _value(task, baseline, price, everyone) for other, baseline in baselines.items()}
+        best = max(earned, key=lambda other: earned[other])
+        gain, headroom = value - earned[best], _value(task, fixed["oracle"], price, everyone) - earned[best]
+        interval = math.nan, math.nan
+        if intervals:
+            interval = interval_of_lead(task, policy, list(baselines.values()), price)
+        gains.append(
+            Gain(
+                task=task.name,
+                entry=name,
+                price=price,
+                earned=value,
+                best_baseline=best,
+                gain=gain,
+                low=interval[0],
+                high=interval[1],
+                headroom=gain / headroom if headroom > 1e-9 * abs(value) else math.nan,
+                updates=float(policy(price, everyone).updates.sum() / len(task.deployments)),
+                models=len(task.models),
+            )
+        )
+    return gains
 
 
 def interval_of_lead(task: Task, policy: Policy, others: Sequence[Policy], price: float) -> tuple[float, float]:
