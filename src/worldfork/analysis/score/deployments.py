@@ -262,8 +262,8 @@ class _Task:
         return tuple(
             f"checkpoint {cell.checkpoint}, {cell.direction}, stream {cell.stream_seed}"
             + (f", update seed {draw}" if several else "")
-            for cell, draw, one in zip(self.deployed.cells, self.deployed.draws, there, strict=True)
-            if one
+            for cell, draw, named in zip(self.deployed.cells, self.deployed.draws, there, strict=True)
+            if named
         )
 
     def difference(self, kind: str, index: int) -> Cells | Undefined:
@@ -341,12 +341,12 @@ class _Task:
         kept = ~(self.diverged[index] | self.diverged[self.never])
         none_left = "no deployment is left that did not diverge"
         gained, after = self.of_cells(self.gained(index), kept), self.evaluation(index)
-        own = int(kept.sum()), _mean(gained, none_left), intervals.student_t(gained)
+        realised = int(kept.sum()), _mean(gained, none_left), intervals.student_t(gained)
         if isinstance(after, Undefined):
             why = Undefined("no model was evaluated, or not all evaluations are there yet")
-            return RetainedAdvantage(*own, why, why)
+            return RetainedAdvantage(*realised, why, why)
         after = self.of_cells(after, kept)
-        return RetainedAdvantage(*own, _mean(after, none_left), intervals.student_t(after))
+        return RetainedAdvantage(*realised, _mean(after, none_left), intervals.student_t(after))
 
     def evaluation_at(self, index: int) -> tuple[AtPoint, ...]:
         """Return the matched evaluations point by point, as far as they are there."""

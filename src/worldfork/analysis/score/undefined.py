@@ -41,11 +41,11 @@ Figure = float | Undefined
 Bounds = Interval | Undefined
 
 
-def undefined(record: type[T], why: Undefined, **known: Any) -> T:
-    """Return a record whose figures are all undefined for one reason, but for those that are known."""
+def undefined(record: type[T], why: Undefined, **defined: Any) -> T:
+    """Return a record whose figures are all undefined for one reason, but for those that are `defined`."""
     fields: Iterable[dataclasses.Field[Any]] = dataclasses.fields(record)  # type: ignore[arg-type]
     needed = [field.name for field in fields if field.default is dataclasses.MISSING]
-    return record(**dict.fromkeys(needed, why) | known)
+    return record(**dict.fromkeys(needed, why) | defined)
 
 
 def divide(value: Figure, by: int | float) -> Figure:
