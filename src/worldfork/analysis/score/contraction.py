@@ -198,7 +198,7 @@ def _fieller(sums: Float[np.ndarray, "checkpoints six"], centre: float) -> Bound
         return why
     spread = (count - 1) / count * away @ away.T * float(stats.t.ppf(0.975, count - 1)) ** 2
     a, b = whole[:, 0]
-    found = fieller(b**2 - spread[1, 1], a * b - spread[0, 1], a * a - spread[0, 0])
+    found = fieller(b**2 - spread[1, 1], -(a * b - spread[0, 1]), a * a - spread[0, 0])
     if found is None:
         return Undefined("the slope is not distinguishable from 1, so that the crossing may lie anywhere")
     return Interval(found.low + centre, found.high + centre)

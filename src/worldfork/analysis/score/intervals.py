@@ -183,17 +183,17 @@ def jackknife(value: float, off: Float[np.ndarray, "left_out"]) -> Interval:
     return Interval(value - half, value + half)
 
 
-def fieller(leading: float, half: float, last: float) -> Interval | None:
+def fieller(leading: float, middle: float, last: float) -> Interval | None:
     """Return every x at which a + b x is not distinguishable from 0; None where b is not, so that x may be any.
 
-    With s the covariance of a and b times the squared quantile, these x solve leading x^2 + 2 half x + last <= 0,
-    of b^2 - s_bb, a b - s_ab and a^2 - s_aa (Fieller, "Some problems in interval estimation", Journal of the Royal
+    With s the covariance of a and b times the squared quantile, these x solve leading x^2 - 2 middle x + last <= 0,
+    of b^2 - s_bb, s_ab - a b and a^2 - s_aa (Fieller, "Some problems in interval estimation", Journal of the Royal
     Statistical Society B 1954).
     """
     if leading <= 0:
         return None
-    root = math.sqrt(max(half * half - leading * last, 0.0))
-    return Interval(float((-half - root) / leading), float((-half + root) / leading))
+    root = math.sqrt(max(middle * middle - leading * last, 0.0))
+    return Interval(float((middle - root) / leading), float((middle + root) / leading))
 
 
 def _too_few(count: int) -> str:

@@ -89,7 +89,7 @@ def break_even(gained: ClusterMeans, spent: ClusterMeans) -> BreakEven:
     share = float(stats.t.ppf(0.975, count - 1)) ** 2 / count
     (gained_variance, both), (_, spent_variance) = share * np.cov(gained, spent)
     mean_gain, mean_spent = gained.mean(), spent.mean()
-    found = fieller(mean_spent**2 - spent_variance, both - mean_gain * mean_spent, mean_gain**2 - gained_variance)
+    found = fieller(mean_spent**2 - spent_variance, mean_gain * mean_spent - both, mean_gain**2 - gained_variance)
     return BreakEven(
         price=price, interval=found or Undefined("how often they fire is not told apart: any price may do")
     )
