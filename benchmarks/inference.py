@@ -17,7 +17,7 @@ from stopping import method_table
 from worldfork.analysis.score.curves import critical_value
 from worldfork.analysis.score.intervals import skew, student_t
 from worldfork.analysis.score.sign_flips import max_t, sign_flip_p, student_p
-from worldfork.analysis.score.trials import _worth
+from worldfork.analysis.score.value import _worth
 from worldfork.analysis.score.verdicts import holm
 
 SKEWNESSES = (0.0, -1.0, -2.0)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from worldfork.analysis.present.page import Page
-    from worldfork.analysis.read import Source
+    from worldfork.analysis.read.ledger import Source
     from worldfork.analysis.score import Score
-    from worldfork.analysis.score.planning import Plan
+    from worldfork.analysis.score.power import Power
     from worldfork.executors.base import Executor
     from worldfork.lab.closed_loop.stage import FitThresholds
     from worldfork.lab.tools.check import Check
@@ -46,19 +46,19 @@ class Study(store.Study):
 
     def forks(self) -> "pl.DataFrame":
         """Return a frame with one row per fork: its place, what was known before it, and both branches' returns."""
-        from worldfork.analysis.read import study_frame
+        from worldfork.analysis.read.frames import study_frame
 
         return study_frame(self)
 
     def episodes(self) -> "pl.DataFrame":
         """Return a frame with one row per policy, cell and episode of closed-loop deployments."""
-        from worldfork.analysis.read import deployment_frame
+        from worldfork.analysis.read.frames import deployment_frame
 
         return deployment_frame(self)
 
     def streams(self) -> "pl.DataFrame":
         """Return a frame with one row per control step of every frozen deployment, with its cell."""
-        from worldfork.analysis.read import stream_frame
+        from worldfork.analysis.read.frames import stream_frame
 
         return stream_frame(self)
 
@@ -270,35 +270,30 @@ def power(
     *,
     like: "Source | None" = None,
     cost: Mapping[str, float] | None = None,
-) -> "list[Plan]":
+) -> "list[Power]":
     """Compute what every arm and task of a registration could detect.
 
     Args:
         registration: a file, the name of a registration that comes with worldfork, or a record.
         like: an earlier ledger to take variances from; else the registration's own guess. Of a study also what
             pretraining, streams, updates and episodes cost there: each plan has then a `recommended` design.
-        cost: what a checkpoint, a fork's stream, a draw of an update and an episode cost instead, in any one unit;
-            then also how best to spend as much as the registration does.
+        cost: what a checkpoint, a fork's stream, a draw of an update and an episode cost instead, in any one unit.
 
     >>> import worldfork as wf
     >>> [f"{plan.task}: |dR| from {plan.detectable:.0f}" for plan in wf.power("demo", like="results/demo")]
     ['cartpole-swingup: |dR| from 174']
     """
-    from worldfork.analysis.read import open_ledger
-    from worldfork.analysis.score.planning import costs_of, recommended
-    from worldfork.analysis.score.power import Cost, planned_power
+    from worldfork.analysis.read.ledger import open_ledger
+    from worldfork.analysis.score.power import Cost, costs_of, planned_power
     from worldfork.registration import read
     from worldfork.registration.library import find
 
     registered = registration if isinstance(registration, Registration) else read(find(registration))
-    prices = None if cost is None else Cost.of(cost)
     ledger = None if like is None else open_ledger(like)
-    arms = {} if ledger is None else ledger.table.arms
-    powers = planned_power(registered, like=arms or None, cost=prices)
     costs = {} if ledger is None or ledger.study is None else costs_of(ledger.study)
-    if prices is not None:
-        costs = {(plan.arm, plan.task): prices for plan in powers}
-    return recommended(registered, powers, like=arms, costs=costs)
+    if cost is not None:
+        costs = dict.fromkeys(((arm.name, task) for arm in registered.arms for task in arm.tasks), Cost.of(cost))
+    return planned_power(registered, like=None if ledger is None else ledger.table.arms, costs=costs)
 
 
 def _outside_candidates(registration: Registration) -> "list[Located]":

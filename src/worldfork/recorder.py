@@ -191,7 +191,7 @@ class Recorder:
 
         Recorded costs are returns there, with their sign turned.
         """
-        from worldfork.analysis.read import recorded_frame
+        from worldfork.analysis.read.frames import recorded_frame
 
         return recorded_frame(RecordedLedger(self.path))
 

@@ -101,7 +101,7 @@ def test_every_verb_that_writes_prints_one_json_object(folder: Path, tmp_path: P
 def test_what_is_exported_can_be_scored(folder: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"forks.{kind}"
     assert CliRunner().invoke(app, ["export", str(folder / "study"), "-o", str(path)]).exit_code == 0
-    from worldfork.analysis.read import read_table
+    from worldfork.analysis.read.table import read_table
 
     read = read_table(path)
     assert set(read.arms) == {"few", "many"}

@@ -290,7 +290,7 @@ def test_the_desk_shows_a_detector_what_a_deployment_did(studied: tuple[Path, Pa
     assert preforks
     for prefork in preforks:
         for index, span in prefork.spans():
-            for told, _ in segments(prefork, index, span):
+            for told in segments(prefork, index, span):
                 assert np.isfinite(told.steps["error"]).all()
                 assert (told.steps["reward"] == 1.0).all()
                 assert "real" not in told.steps

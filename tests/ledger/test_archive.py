@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import worldfork as wf
 from worldfork.analysis.present.page import default_place
-from worldfork.analysis.read import study_frame
+from worldfork.analysis.read.frames import study_frame
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
 from worldfork.lab.run import run

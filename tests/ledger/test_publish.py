@@ -10,7 +10,7 @@ from tiny import TWO_ARMS, contents, findings, rechain, unpacked_copy, write
 from typer.testing import CliRunner
 
 import worldfork
-from worldfork.analysis.read import stream_frame, study_frame
+from worldfork.analysis.read.frames import stream_frame, study_frame
 from worldfork.analysis.score import score_ledger
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError

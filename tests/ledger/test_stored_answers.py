@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tiny import CELL, TWO_ARMS, findings, unpacked_copy, write
 
-from worldfork.analysis.read import open_ledger
+from worldfork.analysis.read.ledger import open_ledger
 from worldfork.analysis.read.stream_answers import stream_answers
 from worldfork.errors import WorldforkError
 from worldfork.ledger import publish as stored

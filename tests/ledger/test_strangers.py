@@ -15,7 +15,7 @@ from kill_and_resume import REGISTRATION
 from tiny import contents, forge, rechain
 from typer.testing import CliRunner
 
-from worldfork.analysis.read import open_ledger
+from worldfork.analysis.read.ledger import open_ledger
 from worldfork.analysis.read.stream_answers import stream_answers
 from worldfork.analysis.read.triggers import is_reference
 from worldfork.analysis.score.deployments import score_deployments

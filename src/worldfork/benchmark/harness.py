@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import scipy.stats
 from jaxtyping import Bool, Float
 
 from worldfork import registry
 from worldfork.analysis.score.clusters import strata
 from worldfork.analysis.score.decisions import fit_threshold
+from worldfork.analysis.score.intervals import jackknife
 from worldfork.analysis.score.policies import position_table
 from worldfork.benchmark.tasks import Deployment, Task
 from worldfork.built_in import BUILT_IN
@@ -223,41 +223,33 @@ def gains_of(
     task: Task, name: str, policy: Policy, prices: Sequence[float], *, intervals: bool = True
 ) -> list[Gain]:
     """Return what any policy earns at each price, beside the baselines of the task."""
-    fixed = policies(task)
+    fixed, everyone = policies(task), task.all_models
     baselines = {name: fixed[name] for name in BASELINES if name in fixed}
-    return [_gain(task, name, policy, baselines, fixed["oracle"], float(price), intervals) for price in prices]
-
-
-def _gain(
-    task: Task,
-    name: str,
-    policy: Policy,
-    baselines: dict[str, Policy],
-    oracle: Policy,
-    price: float,
-    intervals: bool,
-) -> Gain:
-    everyone = task.all_models
-    value = _value(task, policy, price, everyone)
-    earned = {other: _value(task, baseline, price, everyone) for other, baseline in baselines.items()}
-    best = max(earned, key=lambda other: earned[other])
-    gain, headroom = value - earned[best], _value(task, oracle, price, everyone) - earned[best]
-    low, high = (
-        interval_of_lead(task, policy, list(baselines.values()), price) if intervals else (math.nan, math.nan)
-    )
-    return Gain(
-        task=task.name,
-        entry=name,
-        price=price,
-        earned=value,
-        best_baseline=best,
-        gain=gain,
-        low=low,
-        high=high,
-        headroom=gain / headroom if headroom > 1e-9 * abs(value) else math.nan,
-        updates=float(policy(price, everyone).updates.sum() / len(task.deployments)),
-        models=len(task.models),
-    )
+    gains = []
+    for price in map(float, prices):
+        value = _value(task, policy, price, everyone)
+        earned = {other: _value(task, baseline, price, everyone) for other, baseline in baselines.items()}
+        best = max(earned, key=lambda other: earned[other])
+        gain, headroom = value - earned[best], _value(task, fixed["oracle"], price, everyone) - earned[best]
+        interval = math.nan, math.nan
+        if intervals:
+            interval = interval_of_lead(task, policy, list(baselines.values()), price)
+        gains.append(
+            Gain(
+                task=task.name,
+                entry=name,
+                price=price,
+                earned=value,
+                best_baseline=best,
+                gain=gain,
+                low=interval[0],
+                high=interval[1],
+                headroom=gain / headroom if headroom > 1e-9 * abs(value) else math.nan,
+                updates=float(policy(price, everyone).updates.sum() / len(task.deployments)),
+                models=len(task.models),
+            )
+        )
+    return gains
 
 
 def interval_of_lead(task: Task, policy: Policy, others: Sequence[Policy], price: float) -> tuple[float, float]:
@@ -273,10 +265,7 @@ def interval_of_lead(task: Task, policy: Policy, others: Sequence[Policy], price
         return _value(task, policy, price, models) - max(_value(task, other, price, models) for other in others)
 
     left_out = np.array([lead(np.arange(count) != index) for index in range(count)])
-    error = math.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum())
-    reach = float(scipy.stats.t.ppf(0.975, count - 1)) * error
-    value = lead(task.all_models)
-    return value - reach, value + reach
+    return jackknife(lead(task.all_models), left_out - left_out.mean())
 
 
 def _value(task: Task, policy: Policy, price: float, models: Models) -> float:

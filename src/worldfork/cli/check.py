@@ -9,7 +9,7 @@ from worldfork.cli import options
 from worldfork.counting import plural
 
 if TYPE_CHECKING:
-    from worldfork.analysis.score.planning import Plan, Recommendation
+    from worldfork.analysis.score.power import Power, Recommendation
     from worldfork.analysis.score.variance import Split
     from worldfork.lab.tools.check import Check
     from worldfork.registration import Registration
@@ -30,8 +30,8 @@ def check(
     like: Path | None = typer.Option(None, help="Take variances for the power estimate from this study or table."),
     cost: str | None = typer.Option(
         None,
-        help="What each costs, in one unit: checkpoint=600,draw=0.1,episode=0.05. Says how best to spend it. "
-        "Default: the clocks of the study that --like names.",
+        help="What each costs, in one unit: checkpoint=600,draw=0.1,episode=0.05. Says which design is "
+        "the cheapest for its precision. Default: the clocks of the study that --like names.",
     ),
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -69,7 +69,7 @@ def _costs(text: str) -> dict[str, float]:
         raise WorldforkError(f"--cost takes checkpoint=600,draw=0.1,episode=0.05; got `{text}`.") from error
 
 
-def _plain(checked: "Check", power: "list[Plan]") -> dict[str, object]:
+def _plain(checked: "Check", power: "list[Power]") -> dict[str, object]:
     import dataclasses
 
     return {
@@ -139,7 +139,7 @@ def _design_words(found: "Recommendation", *, deployments: int) -> list[str]:
     ]
 
 
-def _show(checked: "Check", power: "list[Plan]", *, given: str, list_cells: bool, like: Path | None) -> None:
+def _show(checked: "Check", power: "list[Power]", *, given: str, list_cells: bool, like: Path | None) -> None:
     registered = checked.registration
     typer.echo(f"{registered.name}: {plural(len(checked.cells), 'cell')}, digest {registered.digest[:16]}")
     for cell in checked.cells if list_cells else ():
@@ -215,8 +215,6 @@ def _show(checked: "Check", power: "list[Plan]", *, given: str, list_cells: bool
             deployments = len(registered.grid.directions) * len(registered.arm(planned.arm).stream_seeds)
             for words in _design_words(planned.recommended, deployments=deployments):
                 typer.echo(f"design {planned.arm}, {planned.task}: {words}")
-        for split, effect in planned.splits:
-            typer.echo(f"spend {planned.arm}, {planned.task}: {_size(split)} detect {effect:.3g} for as much.")
     if not power:
         if like is None:
             why = "Give an earlier ledger with --like, or register a guess: [guess.TASK]."

@@ -70,8 +70,8 @@ def export(
 
 def _write_table(ledger: Path, path: Path, kind: str, *, quiet: bool) -> tuple[int, str]:
     """Write rows of one kind; return how many, and what a table of forks does not say of them."""
-    from worldfork.analysis.read import deployment_frame, recorded_frame, write_frame
-    from worldfork.analysis.read.frames import flat_frame
+    from worldfork.analysis.read.files import write_frame
+    from worldfork.analysis.read.frames import deployment_frame, flat_frame, recorded_frame
     from worldfork.analysis.read.study import failure_returns, read_rows
     from worldfork.analysis.score import Rules, score_ledger
     from worldfork.analysis.score.frames import values

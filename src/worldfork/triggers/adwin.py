@@ -15,8 +15,7 @@ from jaxtyping import Float
 from pydantic import Field
 
 from worldfork.randomness import Event
-from worldfork.triggers.base import CellKey
-from worldfork.triggers.detectors import Detector
+from worldfork.triggers.base import CellKey, Detector
 
 # As in river: errors between two looks, sums of one length, and the fewest errors in a window and on a cut's side.
 CLOCK: Final = 32

@@ -86,3 +86,21 @@ class Trigger(Plugin):
         That is in its settings, as numbers and lists: it can be registered and deployed like any other.
         """
         return self
+
+
+class Detector(Trigger):
+    """A change detector over the error of every step: fires at a decision point if it alarmed within the segment.
+
+    Where river has one of them, ours alarms where river's does, and needs no river. An error that is not finite has
+    no size to compare: a detector is not shown it.
+    """
+
+    needs: ClassVar = ("error",)
+
+    @abc.abstractmethod
+    def show(self, memory: Any, errors: Float[np.ndarray, "shown"]) -> tuple[Any, bool]:
+        """Return the memory to go on with, and True if there was an alarm at any of these steps."""
+
+    def decide(self, memory: Any, segment: Segment) -> tuple[Any, bool]:
+        errors = segment.steps["error"]
+        return self.show(memory, errors[np.isfinite(errors)])

@@ -14,8 +14,7 @@ from jaxtyping import Float
 from pydantic import Field
 
 from worldfork.randomness import Event, generator
-from worldfork.triggers.base import CellKey
-from worldfork.triggers.detectors import Detector
+from worldfork.triggers.base import CellKey, Detector
 
 BETS: Final = (-1.0, 0.0, 1.0)  # slopes: small p-values are likely, nothing, large p-values are likely
 

@@ -11,8 +11,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 
 from worldfork.randomness import Event, seed
-from worldfork.triggers.base import CellKey
-from worldfork.triggers.detectors import Detector
+from worldfork.triggers.base import CellKey, Detector
 
 AT_ONCE: Final = 128  # tests that are computed together: an alarm makes those after it useless
 

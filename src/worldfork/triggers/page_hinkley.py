@@ -8,8 +8,7 @@ from jaxtyping import Float
 from pydantic import Field
 
 from worldfork.randomness import Event
-from worldfork.triggers.base import CellKey
-from worldfork.triggers.detectors import Detector
+from worldfork.triggers.base import CellKey, Detector
 
 FORGETTING, FEWEST = 0.9999, 30  # as in river: what of the past stays, and errors before it may alarm
 

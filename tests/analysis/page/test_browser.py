@@ -17,7 +17,7 @@ from worldfork.analysis.present.text.answers import answer
 from worldfork.analysis.present.text.deployments import followed_answer, gains_over_never, silent_policies
 from worldfork.analysis.present.text.formatting import minus
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.score import fires, policy_total
+from worldfork.analysis.score.decisions import fires, policy_total
 from worldfork.analysis.score.threshold_curves import sweep
 from worldfork.video import HOLD, UPDATE
 

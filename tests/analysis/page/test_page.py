@@ -21,7 +21,7 @@ from worldfork.analysis.present.page.videos import videos
 from worldfork.analysis.present.text.formatting import minus
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.present.text.value import CROSSING_CAVEAT, skew_words
-from worldfork.analysis.read import study_frame
+from worldfork.analysis.read.frames import study_frame
 from worldfork.analysis.score.undefined import Interval
 from worldfork.errors import WorldforkError
 from worldfork.ledger.verify import root

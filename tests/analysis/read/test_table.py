@@ -8,8 +8,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from worldfork.analysis.read import open_ledger, read_table, study_frame, write_frame
+from worldfork.analysis.read.files import write_frame
+from worldfork.analysis.read.frames import study_frame
+from worldfork.analysis.read.ledger import open_ledger
 from worldfork.analysis.read.outcomes import Outcomes, join
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score.decisions import diverged
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
@@ -244,7 +247,12 @@ def test_join_keeps_forks_with_their_cells():
 
 
 def test_outcomes_and_their_difference():
-    outcomes = Outcomes(r_hold=np.array([1.0, 2.0]), r_update=np.array([4.0, 1.0]))
+    outcomes = Outcomes(
+        r_hold=np.array([1.0, 2.0]),
+        r_update=np.array([4.0, 1.0]),
+        failed_hold=np.zeros(2, bool),
+        failed_update=np.zeros(2, bool),
+    )
     assert outcomes.delta.tolist() == [3.0, -1.0]
 
 

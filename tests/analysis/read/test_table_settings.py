@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import worldfork as wf
-from worldfork.analysis.read import read_table
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import score_ledger
 from worldfork.cli.main import app
 from worldfork.errors import WorldforkError
@@ -263,13 +263,13 @@ def test_the_smallest_returns_there_are_have_a_page():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ({"permutations": "many"}, "`permutations` is a whole number; got 'many'"),
-        ({"permutations": 2.5}, "`permutations` is a whole number; got 2.5"),
-        ({"permutations": True}, "`permutations` is a whole number; got True"),
-        ({"seed": "one"}, "`seed` is a whole number; got 'one'"),
+        ({"permutations": "many"}, "`permutations` is a whole number from 1; got 'many'"),
+        ({"permutations": 2.5}, "`permutations` is a whole number from 1; got 2.5"),
+        ({"permutations": True}, "`permutations` is a whole number from 1; got True"),
+        ({"seed": "one"}, "`seed` is a whole number from 0; got 'one'"),
         ({"seed": -1}, "`seed` is a whole number from 0; got -1"),
-        ({"rate": None}, "`rate` is a number; got None"),
-        ({"divergence": "off"}, "`divergence` is a number; got 'off'"),
+        ({"rate": None}, "`rate` is a number between 0 and 1; got None"),
+        ({"divergence": "off"}, "`divergence` is a number between 0 and 1, or None; got 'off'"),
         ({"permutation": 5}, "no rule `permutation`; there are .* Did you mean permutations?"),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import forks, study
 
-from worldfork.analysis.read import read_table
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import Rules, score
 from worldfork.analysis.score.contrasts import contrast_arms, contrast_directions
 from worldfork.analysis.score.pinning import LOSSES, pinning_table

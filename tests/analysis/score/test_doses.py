@@ -5,8 +5,9 @@ import json
 import pytest
 from swept import GRID, HALF_WIDTH, arms, scored, study
 
-from worldfork.analysis.score import Undefined, score_ledger
+from worldfork.analysis.score import score_ledger
 from worldfork.analysis.score.arms import DOSE, alike_but_for
+from worldfork.analysis.score.undefined import Undefined
 from worldfork.registration import parse, read
 from worldfork.registration.library import find
 

@@ -64,10 +64,8 @@ def test_split_half_of_pure_measurement_error():
     level = np.linspace(200, 700, 200)
     hold = level[:, None] + DRAWS.normal(0, 50, (200, 30))
     world = forks(np.zeros(200), hold=hold.mean(axis=1))
-    outcomes = world.outcomes.__class__(
-        r_hold=world.outcomes.r_hold, r_update=world.outcomes.r_update, hold=hold, update=hold
-    )
-    found = contraction(world.__class__(prefork=world.prefork, outcomes=outcomes), seed=0).split_half
+    outcomes = dataclasses.replace(world.outcomes, hold=hold, update=hold)
+    found = contraction(dataclasses.replace(world, outcomes=outcomes), seed=0).split_half
     assert found.slope == pytest.approx(1.0, abs=0.03)
     assert found.variance_ratio == pytest.approx(1.0, abs=0.05)
 
@@ -125,7 +123,7 @@ def _with_episodes(delta, r_hold, columns, identity):
     import polars as pl
     from worlds import frame
 
-    from worldfork.analysis.read import read_table
+    from worldfork.analysis.read.table import read_table
 
     lists = {name: pl.Series(columns.pop(name)) for name in ("hold", "update")}
     table = frame(delta, hold=r_hold, **columns, **identity).with_columns(**lists)

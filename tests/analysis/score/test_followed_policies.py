@@ -22,7 +22,8 @@ from worldfork.analysis.present.tables import all_tables
 from worldfork.analysis.present.tables.deployments import ORDERS, deployments, forecasts
 from worldfork.analysis.present.text.deployments import best_first, forecast_words, realised
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.read import Table, open_ledger
+from worldfork.analysis.read.ledger import open_ledger
+from worldfork.analysis.read.outcomes import Table
 from worldfork.analysis.read.study import Deployed, Rows, read_deployments
 from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.clusters import partition

@@ -13,9 +13,9 @@ from worldfork.analysis.score.curves import critical_value
 from worldfork.analysis.score.decisions import fit_threshold
 from worldfork.analysis.score.forecasts import Foreseen, _values_of_cell, compare_forecasts
 from worldfork.analysis.score.intervals import skew
-from worldfork.analysis.score.prices import best_by_price, break_even
 from worldfork.analysis.score.sign_flips import max_t, sign_flip_p
 from worldfork.analysis.score.undefined import Undefined
+from worldfork.analysis.score.value import best_by_price, break_even
 
 
 def brute_force_max_t(values):

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from worlds import study
 
-from worldfork.analysis.read import open_ledger
+from worldfork.analysis.read.ledger import open_ledger
 from worldfork.analysis.score import Rules, score_ledger
 from worldfork.analysis.score.arms import choose_arms
 from worldfork.analysis.score.rules import rules_of

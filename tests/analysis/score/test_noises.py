@@ -5,7 +5,7 @@ import json
 import pytest
 from swept import GRID, HALF_WIDTH, arms, scored
 
-from worldfork.analysis.score import Undefined
+from worldfork.analysis.score.undefined import Undefined
 from worldfork.registration import read
 from worldfork.registration.library import find
 

@@ -3,7 +3,7 @@
 import threadpoolctl
 from worlds import study
 
-from worldfork.analysis.read import read_table
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import Rules, score, score_ledger
 from worldfork.analysis.score.run import on_one_thread
 

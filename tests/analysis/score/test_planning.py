@@ -7,8 +7,7 @@ import stopped
 from published import RESULTS
 
 import worldfork as wf
-from worldfork.analysis.score.planning import costs_of, interval_width, recommend, training_seconds
-from worldfork.analysis.score.power import Cost
+from worldfork.analysis.score.power import Cost, costs_of, interval_width, recommend, training_seconds
 from worldfork.analysis.score.variance import Split
 from worldfork.ledger.documents import as_file
 from worldfork.ledger.store import Study

@@ -4,10 +4,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from worldfork.analysis.read import read_table
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import power, variance
 from worldfork.analysis.score.clusters import partition
-from worldfork.analysis.score.power import Cost, planned_power, split_budget
+from worldfork.analysis.score.power import Cost, planned_power, recommend
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.analysis.score.variance import Components, Split, variances_of
 from worldfork.analysis.score.verdicts import more_checkpoints
@@ -97,6 +97,9 @@ def test_the_standard_error_is_that_of_the_mean():
     assert variance.standard_error(split, variances_of(truth)) == pytest.approx(np.std(means), rel=0.15)
 
 
+REGISTERED = Split(checkpoints=20, forks=24, draws=2, episodes=4)
+
+
 def noise(**changes):
     return Components(
         **{
@@ -113,14 +116,11 @@ def noise(**changes):
     )
 
 
-def test_a_budget_goes_where_the_noise_is():
+def test_money_goes_where_the_noise_is():
     cost = Cost(checkpoint=100.0, draw=2.0, episode=1.0)
 
     def best(**changes):
-        found = split_budget(20_000.0, variances_of(noise(**changes)), cost=cost, forks=(6, 12, 24, 48))
-        assert all(cost.study(split) <= 20_000 for split, _ in found)
-        assert [effect for _, effect in found] == sorted(effect for _, effect in found)
-        return found[0][0]
+        return recommend(REGISTERED, variances_of(noise(**changes)), cost).cheapest
 
     plain = best()
     assert best(checkpoint=0.0).checkpoints < plain.checkpoints
@@ -130,9 +130,7 @@ def test_a_budget_goes_where_the_noise_is():
 
 def test_draws_that_were_never_repeated_are_not_advised_on():
     unknown = variances_of(noise(draw=Undefined("one draw"), draw_episode=Undefined("one draw")))
-    found = split_budget(1000.0, unknown, cost=Cost(), forks=(6,))
-    assert {split.draws for split, _ in found} == {1}
-    assert "pays for no design" in split_budget(3.0, unknown, cost=Cost(), forks=(6,)).why
+    assert recommend(REGISTERED, unknown, Cost(checkpoint=100.0)).cheapest.draws == REGISTERED.draws
 
 
 def test_what_is_missing_is_said():
@@ -175,7 +173,7 @@ def test_a_guess_says_what_can_be_detected():
     assert gentle.detectable == full.detectable == pytest.approx((2.7764 + 0.8416) * np.sqrt(985.417 / 5), rel=1e-4)
     assert set(gentle.at_double) == {"checkpoints", "forks", "episodes"}  # how draws differ was not guessed
     assert gentle.buys_most == "checkpoints"
-    assert (gentle.resolves, gentle.splits) == (None, ())
+    assert (gentle.resolves, gentle.recommended) == (None, None)
 
 
 def test_an_earlier_ledger_says_more():
@@ -201,14 +199,15 @@ def test_an_earlier_ledger_says_more():
     other = [{**row, "arm": "another", "r_update": row["r_update"] - 50} for row in rows]
     like = read_table(pl.DataFrame([*other, *rows])).arms
     cost = Cost.of({"checkpoint": 100.0, "draw": 1.0, "episode": 1.0})
-    gentle, full = planned_power(parse(GUESSED), like=like, cost=cost)
+    gentle, full = planned_power(parse(GUESSED), like=like, costs={("gentle", "world"): cost})
     assert set(gentle.at_double) == {"checkpoints", "forks", "episodes", "draws"}
     forks = like["gentle"]["world"]
     means = np.array([forks.delta[partition(forks.prefork).checkpoint == one].mean() for one in range(6)])
     assert gentle.resolves == 6 + more_checkpoints(means, family=2)
     assert gentle.resolves_anytime >= 8
     assert full.resolves != gentle.resolves
-    assert gentle.splits[0][1] <= gentle.detectable
+    assert gentle.recommended.price_cheapest <= gentle.recommended.price
+    assert full.recommended.cost == cost, "an arm that was not there costs what the first one cost"
     with pytest.raises(WorldforkError, match="no cost of `fork`"):
         Cost.of({"fork": 1.0})
     with pytest.raises(WorldforkError, match="positive"):

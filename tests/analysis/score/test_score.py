@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worlds import crossed, frame, study
 
-from worldfork.analysis.read import read_table
-from worldfork.analysis.score import Prediction, Rules, score
+from worldfork.analysis.read.table import read_table
+from worldfork.analysis.score import Rules, score
 from worldfork.analysis.score.run import score_ledger
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
+from worldfork.registration.schema import Prediction
 
 LOST = 50 + 0.1 * pl.col("checkpoint").cast(pl.Float64)  # at every fork; no two checkpoints lose the same
 QUICK = Rules(permutations=99, triggers=("residual", "noise", "drift"))
@@ -511,7 +512,7 @@ def test_a_yardstick_that_is_undefined_earns_nothing_that_could_be_compared():
     [
         ({"rate": 1.5}, "between 0 and 1"),
         ({"divergence": -0.1}, "between 0 and 1"),
-        ({"permutations": 0}, "at least"),
+        ({"permutations": 0}, "whole number from 1"),
     ],
 )
 def test_rules_that_make_no_sense(rules, message):

@@ -15,8 +15,9 @@ from worldfork.analysis.present.tables.effects import overview
 from worldfork.analysis.present.text.answers import answer, corrected
 from worldfork.analysis.present.text.arms import contrast_summary
 from worldfork.analysis.present.text.formatting import digits_for, span, with_span
-from worldfork.analysis.score import Score, Undefined, score_ledger
+from worldfork.analysis.score import Score, score_ledger
 from worldfork.analysis.score.stopping import ruling
+from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import verify

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import worldfork as wf
 from worldfork.analysis.present.tables.deployments import forecasts
-from worldfork.analysis.read import open_ledger
+from worldfork.analysis.read.ledger import open_ledger
 from worldfork.analysis.read.stream_answers import stream_answers
 from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.thresholds import Unanswered, fit_thresholds

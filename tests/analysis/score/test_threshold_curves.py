@@ -6,7 +6,7 @@ import worlds
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldfork.analysis.read import read_table
+from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score.decisions import fires, fit_threshold, policy_total
 from worldfork.analysis.score.permutation_nulls import null_totals
 from worldfork.analysis.score.threshold_curves import sweep

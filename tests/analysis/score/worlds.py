@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from worldfork.analysis.read import read_table
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.table import read_table
 
 
 def frame(delta, *, hold=100.0, **columns):

@@ -12,9 +12,10 @@ from worldfork.analysis.present.table import Table
 from worldfork.analysis.present.tables.design import doses
 from worldfork.analysis.present.tables.paper import beside_paper, stated
 from worldfork.analysis.present.text.terms import TERMS
-from worldfork.analysis.read import open_ledger
-from worldfork.analysis.score import Prediction, Rules, score, score_ledger
+from worldfork.analysis.read.ledger import open_ledger
+from worldfork.analysis.score import Rules, score, score_ledger
 from worldfork.ledger.pretraining import Seed
+from worldfork.registration.schema import Prediction
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from worldfork.analysis.present.text.answers import answer
 from worldfork.analysis.score.contraction import Bin
 from worldfork.analysis.score.curves import Curve, CurvePoint
 from worldfork.analysis.score.intervals import Skew
-from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.undefined import Estimands, Interval, Undefined
+from worldfork.analysis.score.value import BreakEven, PriceRange
 
 ABSENT = Undefined("not part of this test")
 

@@ -42,7 +42,8 @@ def read_frame(path: Path) -> pl.DataFrame:
         Exception,
         pl.exceptions.PanicException,
     ) as error:  # the libraries raise a dozen kinds on a damaged file
-        raise WorldforkError(f"`{path}` could not be read as {suffix[1:]}: {_first_line(error)}") from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise WorldforkError(f"`{path}` could not be read as {suffix[1:]}: {reason}") from error
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
@@ -153,10 +154,6 @@ def _series(column: str, values: list[object], count: int) -> pl.Series:
     if column in EPISODES:
         return pl.Series(column, values, dtype=pl.Object)
     return pl.Series(column, [None if value is None else str(value) for value in values], dtype=pl.String)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 READERS: Final[dict[str, Callable[[Path], pl.DataFrame]]] = {

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
-from worldfork.analysis.read.prefork import Prefork
+from worldfork.analysis.read.prefork import ForkFlags, ForkValues, Prefork
 from worldfork.errors import WorldforkError
 
 LARGEST: Final = 1e150  # return whose square is finite: variances are sums of squares
@@ -31,28 +31,26 @@ def require_scorable(returns: Iterable[float | None], *, where: str) -> None:
 class Outcomes:
     """Returns as columns, in the order of the `Prefork` they belong to."""
 
-    r_hold: Float[np.ndarray, "forks"]
-    r_update: Float[np.ndarray, "forks"]
+    r_hold: ForkValues
+    r_update: ForkValues
+    failed_hold: ForkFlags  # where the branch had no finite return, so that its mean is what a failure counts as
+    failed_update: ForkFlags
     hold: Float[np.ndarray, "forks episodes"] | None = None  # padded with NaN where forks have fewer episodes
     update: Float[np.ndarray, "forks episodes"] | None = None  # the mean over draws, where there are several
     drawn: Float[np.ndarray, "forks draws episodes"] | None = None  # every draw of the update by itself
-    # Where a branch had no finite return, so that its mean is what a failure counts as; None: nowhere.
-    failed_hold: Bool[np.ndarray, "forks"] | None = None
-    failed_update: Bool[np.ndarray, "forks"] | None = None
     cost: float = 0.0  # of an update, in return
 
     @property
-    def failed(self) -> Bool[np.ndarray, "forks"]:
+    def failed(self) -> ForkFlags:
         """Forks in which either branch failed."""
-        sides = [side for side in (self.failed_hold, self.failed_update) if side is not None]
-        return np.logical_or.reduce([np.zeros(len(self.r_hold), bool), *sides])
+        return self.failed_hold | self.failed_update
 
     @property
-    def delta(self) -> Float[np.ndarray, "forks"]:
+    def delta(self) -> ForkValues:
         """dR: r_update less r_hold, less what an update costs."""
         return self.r_update - self.r_hold - self.cost if self.cost else self.r_update - self.r_hold
 
-    def take(self, keep: Bool[np.ndarray, "forks"]) -> "Outcomes":
+    def take(self, keep: ForkFlags) -> "Outcomes":
         """Return the forks where `keep` is true."""
         columns = {name: value[keep] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         return dataclasses.replace(self, **columns)
@@ -122,7 +120,7 @@ class Forks:
         return self.prefork.task
 
     @property
-    def delta(self) -> Float[np.ndarray, "forks"]:
+    def delta(self) -> ForkValues:
         return self.outcomes.delta
 
     @property
@@ -131,11 +129,10 @@ class Forks:
         outcomes = self.outcomes
         if self.failure_return is None or not outcomes.failed.any():
             return False
-        sides = ((outcomes.r_hold, outcomes.failed_hold), (outcomes.r_update, outcomes.failed_update))
-        returned = np.concatenate([values if failed is None else values[~failed] for values, failed in sides])
+        returned = np.r_[outcomes.r_hold[~outcomes.failed_hold], outcomes.r_update[~outcomes.failed_update]]
         return bool(len(returned)) and self.failure_return > float(returned.max())
 
-    def take(self, keep: Bool[np.ndarray, "forks"]) -> "Forks":
+    def take(self, keep: ForkFlags) -> "Forks":
         """Return the forks where `keep` is true; cells keep their index."""
         return dataclasses.replace(self, prefork=self.prefork.take(keep), outcomes=self.outcomes.take(keep))
 
@@ -167,7 +164,8 @@ def join(parts: Sequence[Forks]) -> Forks:
         outcomes=Outcomes(
             r_hold=np.concatenate([part.outcomes.r_hold for part in parts])[order],
             r_update=np.concatenate([part.outcomes.r_update for part in parts])[order],
-            failed_update=np.concatenate([part.outcomes.failed for part in parts])[order],
+            failed_hold=np.concatenate([part.outcomes.failed_hold for part in parts])[order],
+            failed_update=np.concatenate([part.outcomes.failed_update for part in parts])[order],
         ),
     )
 

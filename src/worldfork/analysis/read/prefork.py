@@ -13,6 +13,11 @@ from jaxtyping import Bool, Float, Int
 
 from worldfork.triggers import Answer, Asked, CellKey
 
+# Columns of a table of forks.
+ForkValues = Float[np.ndarray, "forks"]
+ForkFlags = Bool[np.ndarray, "forks"]
+ForkCodes = Int[np.ndarray, "forks"]
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StreamLog:
@@ -40,11 +45,11 @@ class Prefork:
 
     task: str
     cells: tuple[CellKey, ...]
-    cell: Int[np.ndarray, "forks"]  # index into `cells`, ascending
-    k: Int[np.ndarray, "forks"]  # decision point, ascending within a cell
-    level: Float[np.ndarray, "forks"]  # drift level; NaN where it was not recorded
-    signals: Mapping[str, Float[np.ndarray, "forks"]]  # as recorded before the fork; NaN is a missing signal
-    step: Int[np.ndarray, "forks"]  # control steps of the stream before the fork; 0 without a stream
+    cell: ForkCodes  # index into `cells`, ascending
+    k: ForkCodes  # decision point, ascending within a cell
+    level: ForkValues  # drift level; NaN where it was not recorded
+    signals: Mapping[str, ForkValues]  # as recorded before the fork; NaN is a missing signal
+    step: ForkCodes  # control steps of the stream before the fork; 0 without a stream
     streams: tuple[StreamLog | None, ...] = ()  # one per cell, or none at all
     # One per cell, or none at all: the answers at k = 1, 2, ... on a stream that is not here, by who was asked.
     answers: tuple[Mapping[Asked, Sequence[Answer]], ...] = ()
@@ -67,7 +72,7 @@ class Prefork:
         """Return what is known of a cell's stream where it is not here."""
         return self.answers[cell] if self.answers else {}
 
-    def take(self, keep: Bool[np.ndarray, "forks"]) -> "Prefork":
+    def take(self, keep: ForkFlags) -> "Prefork":
         """Return the forks where `keep` is true; cells keep their index even when they become empty."""
         return dataclasses.replace(
             self,

@@ -62,7 +62,7 @@ def study_table(study: Study, rows: Rows) -> Table:
         _failed(cell, row, failures[cell.task])
         for cell, in_order in rows.items()
         for row in in_order
-        if not _has_delta(row)
+        if None in (row.r_hold, row.r_update)
     )
     return Table(arms, failed=failed)
 
@@ -163,10 +163,6 @@ def cell_key(cell: Cell) -> CellKey:
     return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
 
 
-def _has_delta(row: ForkRow) -> bool:
-    return row.r_hold is not None and row.r_update is not None
-
-
 def _failed(cell: Cell, row: ForkRow, failure: float) -> str:
     branches = " and ".join(name for name, mean in (("HOLD", row.r_hold), ("UPDATE", row.r_update)) if mean is None)
     return (
@@ -239,10 +235,8 @@ class Deployed:
 
 def read_deployments(study: Study) -> dict[str, Deployed]:
     """Return every task that has a deployment, or nothing where none is registered or begun."""
-    registered = study.registration.deployment
     rows = deployment_rows(study)
-    tasks = dict.fromkeys(cell.task for _, cell in rows)
-    return {} if registered is None else {task: _task(study, task, rows) for task in tasks}
+    return {task: _task(study, task, rows) for task in dict.fromkeys(cell.task for _, cell in rows)}
 
 
 def deployment_rows(study: Study) -> dict[tuple[str, Cell], list[DeploymentRow]]:
@@ -306,4 +300,4 @@ def _task(study: Study, task: str, rows: Mapping[tuple[str, Cell], list[Deployme
 
 
 def _place(cell: Cell) -> tuple[CellKey, int]:
-    return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed), cell.update_seed
+    return cell_key(cell), cell.update_seed

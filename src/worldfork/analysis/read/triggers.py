@@ -5,13 +5,12 @@ import functools
 import math
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from worldfork import registry
-from worldfork.analysis.read.prefork import Prefork
+from worldfork.analysis.read.prefork import ForkFlags, ForkValues, Prefork
 from worldfork.built_in import BUILT_IN
 from worldfork.errors import WorldforkError
 from worldfork.randomness import Event
@@ -23,14 +22,14 @@ from worldfork.triggers.feeding import naming
 class Signal:
     """A number per fork; NaN is a missing signal, which never fires."""
 
-    values: Float[np.ndarray, "forks"]
+    values: ForkValues
 
 
 @dataclasses.dataclass(frozen=True)
 class Alarms:
     """A decision per fork."""
 
-    fired: Bool[np.ndarray, "forks"]
+    fired: ForkFlags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,10 +53,12 @@ def lacking(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: i
         return f"needs `{missing[0]}` at every step of the stream, which has {', '.join(stream.columns)}"
     if not trigger.needs or stored_answers(prefork, cell, name, trigger, seed=seed) is not None:
         return None
-    if seeds := _other_seeds(prefork, cell, name, trigger, seed=seed):
+    answered = [who for who in prefork.answered(cell) if who.trigger == name and who.seed is not None]
+    alike = [who for who in answered if dataclasses.replace(who, seed=seed) == Asked.of(name, trigger, seed=seed)]
+    if seeds := sorted(str(who.seed) for who in alike):
         return (
             "draws random numbers: this copy was published without streams, and has what it answered under seed "
-            f"{' and '.join(map(str, seeds))}, not under seed {seed}"
+            f"{' and '.join(seeds)}, not under seed {seed}"
         )
     needed = " and the ".join(trigger.needs)
     return (
@@ -77,17 +78,6 @@ def stored_answers(
     return answered.get(Asked.of(name, trigger, seed=seed))
 
 
-def _other_seeds(prefork: Prefork, cell: int, name: str, trigger: Trigger, *, seed: int) -> list[int]:
-    """Return the seeds under which this trigger's answers are known, where they are not known under this one."""
-    answered = [who for who in prefork.answered(cell) if who.trigger == name]
-    if not answered:
-        return []
-    wanted = Asked.of(name, trigger, seed=seed)
-    return sorted(
-        who.seed for who in answered if who.seed is not None and dataclasses.replace(who, seed=seed) == wanted
-    )
-
-
 # The signals that a study records, in the paper's order; others come after the detectors.
 RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validation_loss", "return_deficit")
 # The triggers of worldfork that every score reads. The registry may offer more: a registration enrols those that it
@@ -95,22 +85,9 @@ RECORDED: Final = ("residual", "running_variance", "percentile", "kl", "validati
 ENROLLED: Final = ("adwin", "page_hinkley", "kswin", "conformal", "drift", "periodic", "clock", "random")
 
 
-def read_triggers(
-    prefork: Prefork,
-    *,
-    names: Iterable[str | Trigger] | None = None,
-    candidates: Collection[str] = (),
-    seed: int = 0,
-) -> dict[str, Reading]:
-    """Return the reading of every enrolled trigger and recorded signal, or of those in `names`.
-
-    `candidates` are registered: those among worldfork's own triggers are enrolled besides.
-
-    A recorded `signal_<name>` is the trigger of that name, also where one could be computed: the ledger's word
-    stands. A trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's
-    code is imported unless it is named.
-    """
-    return read_triggers_together([prefork], names=names, candidates=candidates, seed=seed)[0]
+def read_triggers(prefork: Prefork, **how: Any) -> dict[str, Reading]:
+    """Return what `read_triggers_together` reads on one table."""
+    return read_triggers_together([prefork], **how)[0]
 
 
 def read_triggers_together(
@@ -120,8 +97,13 @@ def read_triggers_together(
     candidates: Collection[str] = (),
     seed: int = 0,
 ) -> list[dict[str, Reading]]:
-    """Return what `read_triggers` reads on each of several tables. Where arms have one stream, a trigger is
-    fed it once."""
+    """Return the reading of every enrolled trigger and recorded signal, or of those in `names`, on each table.
+
+    `candidates` are registered: those among worldfork's own triggers are enrolled besides. A recorded
+    `signal_<name>` is the trigger of that name, also where one could be computed: the ledger's word stands. A
+    trigger of yours is named as an entry point or as `module:attribute`, or given itself; nobody else's code is
+    imported unless it is named. Where arms have one stream, a trigger is fed it once.
+    """
     asked = None if names is None else list(dict.fromkeys(names))
     wanted = [_default_names(prefork, candidates) if asked is None else asked for prefork in preforks]
     triggers: dict[str, Trigger] = {}
@@ -237,33 +219,16 @@ def answers_by_cell(
     return [[each.at_forks(next(given)) if able else None for each, able in table] for table in tables]
 
 
-def segments(prefork: Prefork, index: int, span: slice) -> Iterator[tuple[Segment, int | None]]:
-    """Yield the segments of one cell in order, each with the fork that follows it; None where no fork is to be
-    scored.
-
-    Decision points are evenly spaced from the start of a stream, so a segment whose fork was lost can be told, and
-    is fed like any other.
-    """
-    stream = prefork.stream(index)
-    forks = range(span.start, span.stop)
-    by_k = {int(prefork.k[fork]): fork for fork in forks}
-    length = int(prefork.step[span.start]) // max(int(prefork.k[span.start]), 1)
-    even = (
-        stream is not None and length > 0 and all(int(prefork.step[fork]) == k * length for k, fork in by_k.items())
-    )
-    start = 0
-    for k in range(1, max(by_k) + 1) if even and stream is not None else by_k:
-        fork = by_k.get(k)
-        stop = k * length if fork is None else int(prefork.step[fork])
-        signals = prefork.signals.items() if fork is not None else ()
-        yield (
-            Segment(
-                k=k,
-                level=math.nan if fork is None else float(prefork.level[fork]),
-                steps={} if stream is None else stream.between(start, stop),
-                signals={name: float(values[fork]) for name, values in signals},
-            ),
-            fork,
+def segments(prefork: Prefork, index: int, span: slice) -> Iterator[Segment]:
+    """Yield the segments of one cell in order: one for each fork of `span`."""
+    stream, start = prefork.stream(index), 0
+    for fork in range(span.start, span.stop):
+        stop = int(prefork.step[fork])
+        yield Segment(
+            k=int(prefork.k[fork]),
+            level=float(prefork.level[fork]),
+            steps={} if stream is None else stream.between(start, stop),
+            signals={name: float(values[fork]) for name, values in prefork.signals.items()},
         )
         start = stop
 
@@ -278,7 +243,7 @@ class _Deployment:
 
     @functools.cached_property
     def segments(self) -> tuple[Segment, ...]:
-        return tuple(segment for segment, _ in segments(self.prefork, self.index, self.span))
+        return tuple(segments(self.prefork, self.index, self.span))
 
     @functools.cached_property
     def content(self) -> tuple[object, ...]:
@@ -289,7 +254,7 @@ class _Deployment:
         return (table.stream(self.index), *table.signals, *rows)
 
     def at_forks(self, answers: Sequence[Answer]) -> Sequence[Answer]:
-        """Return the answer after the segment of each fork; after a segment whose fork was lost nobody asks."""
+        """Return the answer at each fork. A copy has answers at k = 1, 2, ..., which may go further than an arm."""
         if len(answers) == self.span.stop - self.span.start:
             return answers
         return [answers[k - 1] for k in self.prefork.k[self.span].tolist()]
@@ -381,7 +346,7 @@ def _build(name: str, prefork: Prefork) -> Trigger:
     return registry.build("triggers", name, Trigger)
 
 
-def _recorded(values: Float[np.ndarray, "forks"]) -> Reading:
+def _recorded(values: ForkValues) -> Reading:
     return Unavailable("every value of the signal is missing") if np.isnan(values).all() else Signal(values)
 
 

@@ -9,7 +9,9 @@ import itertools
 import numpy as np
 from jaxtyping import Float, Int
 
-from worldfork.analysis.read.prefork import Prefork
+from worldfork.analysis.read.prefork import ForkCodes, ForkValues, Prefork
+
+ClusterMeans = Float[np.ndarray, "clusters"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,17 +20,17 @@ class Partition:
 
     checkpoints: tuple[str, ...]
     directions: tuple[str, ...]
-    cell: Int[np.ndarray, "forks"]
+    cell: ForkCodes
     cell_checkpoint: Int[np.ndarray, "cells"]
     cell_direction: Int[np.ndarray, "cells"]
 
     @property
-    def checkpoint(self) -> Int[np.ndarray, "forks"]:
+    def checkpoint(self) -> ForkCodes:
         """The checkpoint of each fork."""
         return self.cell_checkpoint[self.cell]
 
     @property
-    def direction(self) -> Int[np.ndarray, "forks"]:
+    def direction(self) -> ForkCodes:
         """The direction of each fork."""
         return self.cell_direction[self.cell]
 
@@ -39,12 +41,12 @@ class Partition:
         bounds = np.searchsorted(checkpoint[order], np.arange(len(self.checkpoints) + 1))
         return [order[start:stop] for start, stop in itertools.pairwise(bounds)]
 
-    def means_of_checkpoints(self, values: Float[np.ndarray, "forks"]) -> Float[np.ndarray, "present"]:
+    def means_of_checkpoints(self, values: ForkValues) -> Float[np.ndarray, "present"]:
         """Return means over cells, then checkpoints, as of dR; checkpoints without a fork are left out."""
         means = self.checkpoint_means(self.cell_means(values))
         return means[~np.isnan(means)]
 
-    def cell_means(self, values: Float[np.ndarray, "forks"]) -> Float[np.ndarray, "cells"]:
+    def cell_means(self, values: ForkValues) -> Float[np.ndarray, "cells"]:
         """Return the mean of each cell; NaN where a cell has no forks."""
         return group_means(values, self.cell, len(self.cell_checkpoint))
 
@@ -79,14 +81,14 @@ def group_means(
     return np.divide(sums, sizes, out=np.full(count, np.nan), where=sizes > 0)
 
 
-def strata(first: Int[np.ndarray, "forks"], second: Int[np.ndarray, "forks"]) -> Int[np.ndarray, "forks"]:
+def strata(first: ForkCodes, second: ForkCodes) -> ForkCodes:
     """Return a number for each pair, such as (direction, k)."""
     _, which_first = np.unique(first, return_inverse=True)
     seconds, which_second = np.unique(second, return_inverse=True)
     return np.unique(which_first * len(seconds) + which_second, return_inverse=True)[1]
 
 
-def place_of(prefork: Prefork) -> Int[np.ndarray, "forks"]:
+def place_of(prefork: Prefork) -> ForkCodes:
     """Return a number for each (direction, stream seed, k), which a checkpoint has once."""
     stream = np.array([cell.stream_seed for cell in prefork.cells])[prefork.cell]
     return strata(strata(partition(prefork).direction, stream), prefork.k)

@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkCodes, ForkValues
 from worldfork.analysis.score.clusters import partition, strata
-from worldfork.analysis.score.intervals import middle_95, times_drawn
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+from worldfork.analysis.score.intervals import fieller, jackknife, middle_95, times_drawn
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,14 +90,7 @@ class Line:
 FLAT: Final = 1e-12  # a spread of r_hold below this share of its square is none
 
 
-def line(
-    x: Float[np.ndarray, "forks"],
-    y: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    *,
-    seed: int,
-    task: str,
-) -> Line:
+def line(x: ForkValues, y: ForkValues, checkpoint: ForkCodes, *, seed: int, task: str) -> Line:
     """Return slope, crossing with y = x, and var(y) / var(x)."""
     centre = float(x.mean()) if len(x) else 0.0
     sums = _sums(x - centre, y - centre, checkpoint)
@@ -111,12 +105,7 @@ def line(
     )
 
 
-def within(
-    x: Float[np.ndarray, "forks"],
-    y: Float[np.ndarray, "forks"],
-    stratum: Int[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-) -> SlopeEstimate:
+def within(x: ForkValues, y: ForkValues, stratum: ForkCodes, checkpoint: ForkCodes) -> SlopeEstimate:
     """Return the slope over forks of one (direction, k), pooled: each place has a mean of its own."""
 
     centre = float(x.mean()) if len(x) else 0.0
@@ -177,7 +166,7 @@ def _fit(sums: Float[np.ndarray, "fits six"]) -> tuple[np.ndarray, np.ndarray, n
 def _estimate(value: np.ndarray, drawn: np.ndarray, student_t: Bounds, clusters: int) -> SlopeEstimate:
     if np.isnan(value[0]):
         why = Undefined("r_hold does not vary over these forks, or the fit runs beside the identity")
-        return SlopeEstimate(value=why, bootstrap=why, student_t=why, clusters=clusters)
+        return undefined(SlopeEstimate, why, clusters=clusters)
     defined = drawn[~np.isnan(drawn)]
     bootstrap: Bounds = Undefined("a bootstrap over checkpoints needs at least two of them")
     if len(defined):
@@ -185,39 +174,34 @@ def _estimate(value: np.ndarray, drawn: np.ndarray, student_t: Bounds, clusters:
     return SlopeEstimate(value=float(value[0]), bootstrap=bootstrap, student_t=student_t, clusters=clusters)
 
 
-def _jackknife(value: Float[np.ndarray, "1"], left_out: Float[np.ndarray, "clusters"]) -> Bounds:
-    count = len(left_out)
-    if count < 3:
-        return Undefined(f"leaving a checkpoint out needs at least three of them, and there are {count}")
-    if np.isnan(left_out).any():
-        return Undefined("without one of the checkpoints there is no fit")
-    half = float(stats.t.ppf(0.975, count - 1)) * math.sqrt(
-        (count - 1) / count * float(((left_out - value) ** 2).sum())
-    )
-    return Interval(float(value[0]) - half, float(value[0]) + half)
+def _jackknife(value: Float[np.ndarray, "1"], left_out: Float[np.ndarray, "checkpoints"]) -> Bounds:
+    return _no_jackknife(left_out) or jackknife(float(value[0]), left_out - value)
 
 
-def _fieller(sums: Float[np.ndarray, "clusters six"], centre: float) -> Bounds:
-    """Return the x at which |a + b x| <= t se(a + b x), for the line a + b x of dR: a quadratic in x."""
-    count = len(sums)
-    if count < 3:
+def _no_jackknife(left_out: Float[np.ndarray, "*some checkpoints"]) -> Undefined | None:
+    """Return why leaving checkpoints out gives no interval, if it gives none."""
+    if (count := left_out.shape[-1]) < 3:
         return Undefined(f"leaving a checkpoint out needs at least three of them, and there are {count}")
+    return Undefined("without one of the checkpoints there is no fit") if np.isnan(left_out).any() else None
+
+
+def _fieller(sums: Float[np.ndarray, "checkpoints six"], centre: float) -> Bounds:
+    """Return the x at which |a + b x| <= t se(a + b x), for the line a + b x of dR."""
 
     def coefficients(fits: np.ndarray) -> np.ndarray:
         slope = _fit(fits)[0]
         return np.stack([(fits[:, 2] - slope * fits[:, 1]) / fits[:, 0], slope - 1])
 
-    whole = coefficients(sums.sum(axis=0)[None])
-    away = coefficients(sums.sum(axis=0) - sums) - whole
-    if np.isnan(away).any():
-        return Undefined("without one of the checkpoints there is no fit")
+    count, whole = len(sums), coefficients(sums.sum(axis=0)[None])
+    away = coefficients(sums.sum(axis=0) - sums) - whole if count > 1 else np.zeros((2, count))
+    if why := _no_jackknife(away):
+        return why
     spread = (count - 1) / count * away @ away.T * float(stats.t.ppf(0.975, count - 1)) ** 2
-    (a, b), leading = whole[:, 0], whole[1, 0] ** 2 - spread[1, 1]
-    half, last = a * b - spread[0, 1], a * a - spread[0, 0]
-    if leading <= 0:
+    a, b = whole[:, 0]
+    found = fieller(b**2 - spread[1, 1], -(a * b - spread[0, 1]), a * a - spread[0, 0])
+    if found is None:
         return Undefined("the slope is not distinguishable from 1, so that the crossing may lie anywhere")
-    root = math.sqrt(max(half * half - leading * last, 0.0))
-    return Interval(float((-half - root) / leading + centre), float((-half + root) / leading + centre))
+    return Interval(found.low + centre, found.high + centre)
 
 
 # The paper's edges, where a registration does not say otherwise.
@@ -254,7 +238,7 @@ def contraction(forks: Forks, *, seed: int, edges: Sequence[float] | None = None
     )
 
 
-def _line(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> tuple[Figure, Figure]:
+def _line(x: ForkValues, y: ForkValues) -> tuple[Figure, Figure]:
     """Return the slope of y on x, and var(y) / var(x)."""
     if len(x) < 2 or np.ptp(x) == 0:
         why = Undefined("r_hold does not vary over these forks" if len(x) > 1 else "it needs at least two forks")
@@ -291,7 +275,7 @@ def _split_half(hold: Float[np.ndarray, "forks episodes"] | None) -> SplitHalf:
     """Return the regression of HOLD's second half of episodes on its first: measurement error and no update."""
     if hold is None or hold.shape[1] < 2:
         why = Undefined("it needs at least two HOLD episodes per fork, in the lists `hold` and `update`")
-        return SplitHalf(slope=why, variance_ratio=why)
+        return undefined(SplitHalf, why)
     half = hold.shape[1] // 2
     whole = ~np.isnan(hold).any(axis=1)
     slope, ratio = _line(hold[whole, :half].mean(axis=1), hold[whole, half:].mean(axis=1))

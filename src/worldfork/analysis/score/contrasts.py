@@ -8,19 +8,16 @@ import numpy as np
 from jaxtyping import Float
 
 from worldfork.analysis.read.outcomes import Arms, Forks
+from worldfork.analysis.read.prefork import ForkValues
 from worldfork.analysis.score.clusters import group_means, natural, partition
 from worldfork.analysis.score.decisions import diverged
-from worldfork.analysis.score.effects import estimate
+from worldfork.analysis.score.effects import estimate_of
 from worldfork.analysis.score.intervals import MeanByCheckpoint, MeanEstimate
 from worldfork.analysis.score.rankings import correlation, spearman
 from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.stopping import NOT_RULED, MeanAtLook, Ruling, StoppingScore, ruling
 from worldfork.analysis.score.undefined import INTERNAL, Estimands, Figure, Undefined, finite
-from worldfork.analysis.score.verdicts import (
-    Grade,
-    grade_together,
-    more_checkpoints,
-)
+from worldfork.analysis.score.verdicts import Grade, grade_together, more_checkpoints
 from worldfork.errors import WorldforkError
 
 
@@ -72,34 +69,33 @@ def contrast_all(
     arms: Arms, pairs: Iterable[tuple[str, str]], *, rules: Rules, stopping: StoppingScore | None = None
 ) -> dict[str, dict[str, Estimands[Contrast | Undefined]]]:
     """Return every pair of arms compared on each task that they share, by "first - second" and task."""
-    attempted: dict[tuple[str, str], PairedDifference | Undefined] = {}
-    retained: dict[tuple[str, str], PairedDifference | Undefined] = {}
-    compared: dict[str, list[str]] = {}
-    for first, second in pairs:
-        for name in (first, second):
-            if name not in arms:
-                raise WorldforkError(f"There is no arm `{name}`; the table has {', '.join(arms) or 'none'}.")
-        tasks = compared.setdefault(f"{first} - {second}", [])
-        for task in [task for task in arms[first] if task in arms[second]]:
-            tasks.append(task)
-            pair = (arms[first][task], arms[second][task])
-            kept = [forks.take(~diverged(forks, rules.divergence).dropped) for forks in pair]
-            key = f"{first} - {second}", task
-            attempted[key] = finite(contrast_arms(*pair, seed=rules.seed))
-            retained[key] = finite(contrast_arms(*kept, seed=rules.seed))
-    of_attempted, of_retained = grade_contrasts(attempted), grade_contrasts(retained)
-    for key, found in of_attempted.items():
-        first, _, second = key[0].partition(" - ")
-        of_attempted[key] = _ruled(found, ruling(stopping, task=key[1], arm=first, against=second), first)
-    if stopping is not None:  # questions are about all attempted forks
-        of_retained = {key: _ruled(found, NOT_RULED, "") for key, found in of_retained.items()}
-    return {
-        pair: {
-            task: Estimands(all_attempted=of_attempted[pair, task], retained=of_retained[pair, task])
-            for task in tasks
+    named = {f"{first} - {second}": (first, second) for first, second in pairs}
+    if unknown := [name for pair in named.values() for name in pair if name not in arms]:
+        raise WorldforkError(f"There is no arm `{unknown[0]}`; the table has {', '.join(arms) or 'none'}.")
+
+    def compared(arms: Arms) -> dict[tuple[str, str], Contrast | Undefined]:
+        differences = {
+            (pair, task): finite(contrast_arms(forks, arms[second][task], seed=rules.seed))
+            for pair, (first, second) in named.items()
+            for task, forks in arms[first].items()
+            if task in arms[second]
         }
-        for pair, tasks in compared.items()
+        return grade_contrasts(differences)
+
+    kept = {
+        arm: {task: forks.take(~diverged(forks, rules.divergence).dropped) for task, forks in tasks.items()}
+        for arm, tasks in arms.items()
     }
+    contrasts: dict[str, dict[str, Estimands[Contrast | Undefined]]] = {pair: {} for pair in named}
+    of_retained = compared(kept)
+    for (pair, task), attempted in compared(arms).items():
+        first, second = named[pair]
+        retained = of_retained[pair, task]
+        if stopping is not None:  # questions are about all attempted forks
+            attempted = _ruled(attempted, ruling(stopping, task=task, arm=first, against=second), first)
+            retained = _ruled(retained, NOT_RULED, "")
+        contrasts[pair][task] = Estimands(all_attempted=attempted, retained=retained)
+    return contrasts
 
 
 def _ruled(compared: Contrast | Undefined, found: Ruling | None, first: str) -> Contrast | Undefined:
@@ -119,7 +115,6 @@ def contrast_arms(first: Forks, second: Forks, *, seed: int) -> PairedDifference
         return compared
     return PairedDifference(
         **vars(compared.difference),
-        by_checkpoint=compared.by_checkpoint,
         first=compared.first,
         second=compared.second,
         cells=compared.pairs,
@@ -153,14 +148,16 @@ def contrast_signals(first: Forks, second: Forks, *, signal: str, seed: int) -> 
     compared = _on_shared_cells(
         recorded(first), recorded(second), lambda forks: forks.prefork.signals[signal], seed=seed
     )
-    return compared if isinstance(compared, Undefined) else compared.difference
+    if isinstance(compared, Undefined):
+        return compared
+    figures = {name: figure for name, figure in vars(compared.difference).items() if name != "by_checkpoint"}
+    return MeanEstimate(**figures)
 
 
 class _Compared(NamedTuple):
     """Pairs of values, averaged by checkpoint."""
 
-    difference: MeanEstimate
-    by_checkpoint: dict[str, float]  # of the difference
+    difference: MeanByCheckpoint
     first: float
     second: float
     pairs: int
@@ -177,13 +174,12 @@ def _compare(
     names = sorted(set(checkpoints), key=natural)
     owner = np.array([names.index(name) for name in checkpoints])
     means, *sides = (group_means(values, owner, len(names)) for values in (first - second, first, second))
-    by_checkpoint = dict(zip(names, means.tolist(), strict=True))
-    both = [float(side.mean()) for side in sides]
-    return _Compared(estimate(means, seed=seed, task=task), by_checkpoint, both[0], both[1], len(owner))
+    difference = estimate_of(dict(zip(names, means.tolist(), strict=True)), seed=seed, task=task)
+    return _Compared(difference, float(sides[0].mean()), float(sides[1].mean()), len(owner))
 
 
 def _on_shared_cells(
-    first: Forks, second: Forks, values: Callable[[Forks], Float[np.ndarray, "forks"]], *, seed: int
+    first: Forks, second: Forks, values: Callable[[Forks], ForkValues], *, seed: int
 ) -> _Compared | Undefined:
     means = []
     for forks in (first, second):
@@ -238,7 +234,6 @@ def contrast_directions(forks: Forks, *, seed: int) -> DirectionContrast | Undef
     compared = _compare(toward, away, [place[0] for place in shared], seed=seed, task=forks.task)
     return DirectionContrast(
         **vars(compared.difference),
-        by_checkpoint=compared.by_checkpoint,
         by_direction={"toward": compared.first, "away": compared.second},
         levels=len({place[2] for place in shared}),
     )

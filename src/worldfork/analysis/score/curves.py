@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkFlags, ForkValues
 from worldfork.analysis.score.clusters import group_means, partition
-from worldfork.analysis.score.intervals import (
-    around,
-    difference_t,
-    times_drawn,
-)
+from worldfork.analysis.score.intervals import around, difference_t, times_drawn
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
 
 
@@ -108,7 +105,7 @@ class Halves:
         return means
 
 
-def place_by_halves(forks: Forks, clean: Float[np.ndarray, "forks"], edges: Sequence[float]) -> Halves | Undefined:
+def place_by_halves(forks: Forks, clean: ForkValues, edges: Sequence[float]) -> Halves | Undefined:
     """Return the forks that have all of their episodes, placed by HOLD's share of the clean return."""
     hold, update = forks.outcomes.hold, forks.outcomes.update
     if hold is None or update is None or hold.shape[1] < 2:
@@ -126,7 +123,7 @@ def place_by_halves(forks: Forks, clean: Float[np.ndarray, "forks"], edges: Sequ
 
 
 def severity(
-    forks: Forks, clean: Float[np.ndarray, "forks"], *, edges: Sequence[float] = SEVERITY_EDGES
+    forks: Forks, clean: ForkValues, *, edges: Sequence[float] = SEVERITY_EDGES
 ) -> tuple[Severity, ...] | Undefined:
     """Return every bin, the most severe first. `clean` is the clean return of each fork's checkpoint."""
     if not len(forks):
@@ -147,9 +144,7 @@ def _between(edges: Sequence[float]) -> list[Ends]:
     return list(itertools.pairwise([None, *(float(edge) for edge in edges), None]))
 
 
-def _bin(
-    forks: Forks, inside: Bool[np.ndarray, "forks"], bounds: Ends, halves: tuple[Halves, int] | Undefined
-) -> Severity:
+def _bin(forks: Forks, inside: ForkFlags, bounds: Ends, halves: tuple[Halves, int] | Undefined) -> Severity:
     here, parts = forks.delta[inside], partition(forks.prefork)
     nothing = Undefined("no fork is so severe" if bounds[1] is not None else "no fork is so mild")
     means = group_means(here, parts.checkpoint[inside], len(parts.checkpoints))
@@ -186,7 +181,7 @@ PLACES: Final = 8  # of a curve over drift: runs of levels, as equal as possible
 FEWEST: Final = 8  # checkpoints; with fewer a band is too wide to be of use
 
 
-def curves(forks: Forks, clean: Float[np.ndarray, "forks"], *, edges: Sequence[float], seed: int) -> Curves:
+def curves(forks: Forks, clean: ForkValues, *, edges: Sequence[float], seed: int) -> Curves:
     """Return the curve over drift levels, both halves of them, and the curve over HOLD's share of the clean return.
 
     Args:
@@ -228,9 +223,7 @@ def _at_levels(forks: Forks, levels: Float[np.ndarray, "levels"]) -> Here:
     return Here(means, len(here), (float(levels[0]), float(levels[-1])))
 
 
-def _over_share(
-    forks: Forks, clean: Float[np.ndarray, "forks"], edges: Sequence[float], *, seed: int
-) -> Curve | Undefined:
+def _over_share(forks: Forks, clean: ForkValues, edges: Sequence[float], *, seed: int) -> Curve | Undefined:
     """Return the curve over what HOLD still returns. Half of the episodes place a fork, the others value it."""
     if np.isnan(clean).any() or (clean <= 0).any():
         return Undefined("the ledger does not say a positive clean return of every checkpoint")

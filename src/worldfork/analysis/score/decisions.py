@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.read.prefork import Prefork
+from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues, Prefork
 from worldfork.analysis.read.triggers import Alarms, Reading, Signal
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.intervals import ROUNDING
@@ -48,19 +48,17 @@ def rises(ascending: Float[np.ndarray, "values"]) -> Bool[np.ndarray, "values"]:
     return np.r_[True, apart][: len(ascending)]
 
 
-def fires(
-    signal: Float[np.ndarray, "forks"], threshold: float | Float[np.ndarray, "forks"]
-) -> Bool[np.ndarray, "forks"]:
+def fires(signal: ForkValues, threshold: float | ForkValues) -> ForkFlags:
     """Return where the signal reaches the threshold. A missing signal never fires."""
     return signal >= threshold
 
 
-def policy_total(fired: Bool[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
+def policy_total(fired: ForkFlags, delta: ForkValues) -> float:
     """Return the total dR where it fires: the gain over never updating."""
     return float(delta[fired].sum())
 
 
-def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"]) -> float:
+def fit_threshold(signal: ForkValues, delta: ForkValues) -> float:
     """Return the threshold with the largest total: -inf, a midpoint of consecutive distinct values, or +inf.
 
     Values that differ by rounding alone are not distinct. Totals that differ by rounding alone are equal, and equal
@@ -80,11 +78,7 @@ def fit_threshold(signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "
 
 
 def leave_one_checkpoint_out(
-    signal: Float[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    *,
-    count: int,
+    signal: ForkValues, delta: ForkValues, checkpoint: ForkCodes, *, count: int
 ) -> Float[np.ndarray, "{count}"]:
     """Return, for each checkpoint, the threshold that suits the other checkpoints' forks best."""
     return np.array(
@@ -97,9 +91,7 @@ def between(below: float, above: float) -> float:
     return middle if below < middle else above  # the two smallest numbers there are have no midpoint
 
 
-def running_quantile(
-    signal: Float[np.ndarray, "forks"], prefork: Prefork, *, rate: float
-) -> Bool[np.ndarray, "forks"]:
+def running_quantile(signal: ForkValues, prefork: Prefork, *, rate: float) -> ForkFlags:
     """Return where the label-free rule fires: above the (1 - rate) quantile of its stream's earlier values."""
     fired = np.zeros(len(signal), bool)
     for _, span in prefork.spans():
@@ -114,7 +106,7 @@ def running_quantile(
 class Divergence:
     """The forks that the divergence rule drops, and the cells in which it does not apply."""
 
-    dropped: Bool[np.ndarray, "forks"]
+    dropped: ForkFlags
     off: tuple[str, ...]  # one reason per cell without the rule
 
 
@@ -140,7 +132,7 @@ def diverged(forks: Forks, fraction: float | None) -> Divergence:
     return Divergence(dropped, tuple(off))
 
 
-def quarantined(forks: Forks) -> Bool[np.ndarray, "forks"]:
+def quarantined(forks: Forks) -> ForkFlags:
     """Return the forks that lack everything that was recorded before a fork, where other forks of the task have it.
 
     Such rows are of an earlier format, or of a run that logged nothing. Their returns count in every mean, and no
@@ -162,8 +154,8 @@ class Decisions:
     signal: np.ndarray | None  # values that differ by rounding alone made equal; None for alarms
     threshold: np.ndarray | None  # per fork, that of its checkpoint; None where there is none
     threshold_of_all: float | None  # fitted on all scored forks together; None where there is no signal
-    fired: Bool[np.ndarray, "forks"] | Undefined
-    running: Bool[np.ndarray, "forks"] | Undefined
+    fired: ForkFlags | Undefined
+    running: ForkFlags | Undefined
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,9 +166,9 @@ class Evidence:
     divergence: Divergence
     retained: Mapping[str, Decisions]  # thresholds fitted on retained forks
     all_attempted: Mapping[str, Decisions]
-    quarantined: Bool[np.ndarray, "forks"]
+    quarantined: ForkFlags
 
-    def scored(self, estimand: str) -> Bool[np.ndarray, "forks"]:
+    def scored(self, estimand: str) -> ForkFlags:
         """Return the forks of an estimand on which triggers are scored."""
         kept = ~self.quarantined
         return kept & ~self.divergence.dropped if estimand == "retained" else kept
@@ -189,7 +181,7 @@ class Evidence:
 
 
 def decide(
-    readings: Mapping[str, Reading], forks: Forks, *, scored: Bool[np.ndarray, "forks"], rate: float
+    readings: Mapping[str, Reading], forks: Forks, *, scored: ForkFlags, rate: float
 ) -> dict[str, Decisions]:
     """Return where every trigger fires.
 

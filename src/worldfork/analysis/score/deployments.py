@@ -1,10 +1,8 @@
 """Policies in closed-loop deployment: what they returned, and which deployments diverged.
 
-A deployment diverged that lies so far below never that a mean over checkpoints would rest on it alone.
-
-An update that persists can leave a model whose controller does not hold the system, and where costs are unbounded
-one such deployment outweighs all others. Every figure of a policy is on all attempted deployments all the same.
-What is said here names those that diverged, and what the others returned.
+A deployment diverged that lies so far below never that a mean over checkpoints would rest on it alone: an update
+that persists can leave a model whose controller does not hold the system. Every figure of a policy is on all
+attempted deployments all the same, but for `retained`, which is on the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +27,7 @@ from worldfork.analysis.score.deployment_records import (
     cautions,
     sentences,
 )
-from worldfork.analysis.score.effects import estimate
+from worldfork.analysis.score.effects import estimate_of
 from worldfork.analysis.score.forecasts import Foreseen, LedgerValue, compare_forecasts, forecast, ledger_values
 from worldfork.analysis.score.intervals import MeanByCheckpoint
 from worldfork.analysis.score.rules import Rules
@@ -60,17 +58,6 @@ def diverged_deployments(deployed: Deployed, never: int) -> Bool[np.ndarray, "po
     return lost
 
 
-def named(deployed: Deployed, lost: Bool[np.ndarray, " cells"]) -> tuple[str, ...]:
-    """Return the cells of these deployments in words."""
-    several = len(set(deployed.draws)) > 1
-    return tuple(
-        f"checkpoint {cell.checkpoint}, {cell.direction}, stream {cell.stream_seed}"
-        + (f", update seed {draw}" if several else "")
-        for cell, draw, out in zip(deployed.cells, deployed.draws, lost, strict=True)
-        if out
-    )
-
-
 NEVER, ALWAYS = "never", "always"
 # Of a `LedgerValue`, what is taken off what was realised.
 LEDGER_COLUMNS: Final = {"parted": "earned", "parted_one_step": "one_step", "parted_carried": "carried"}
@@ -83,15 +70,14 @@ def score_deployments(study: Study, arms: Arms, rules: Rules | None = None) -> d
     """Return every task whose policies were followed; `arms` are the forks of the same study."""
     rules = Rules.registered(study.registration) if rules is None else rules
     registered = study.registration.deployment
+    if registered is None:
+        return {}
     path = study.path / THRESHOLDS
     thresholds = check(read_json(path), Thresholds, where=f"`{path}`") if path.exists() else Thresholds()
-    every = registered.every() if registered is not None else {}
-    fitted_here = (
-        registered is not None
-        and registered.ledger is None
-        and any(policy.threshold == "fitted" for policy in registered.policies.values())
-    )
-    constant = [name for name, policy in every.items() if policy.trigger == ALWAYS and not policy.trial]
+    fitted = any(policy.threshold == "fitted" for policy in registered.policies.values())
+    constant = [
+        name for name, policy in registered.every().items() if policy.trigger == ALWAYS and not policy.trial
+    ]
     tasks = {
         task: _Task(deployed, ledger_values(study.registration, deployed, arms, thresholds), rules, constant)
         for task, deployed in read_deployments(study).items()
@@ -103,7 +89,7 @@ def score_deployments(study: Study, arms: Arms, rules: Rules | None = None) -> d
         task: finite(
             entry.scored(
                 {name: {kind: graded[kind][task, name] for kind in KINDS} for name in entry.deployed.policies},
-                fitted_here=fitted_here,
+                fitted_here=fitted and registered.ledger is None,
                 family=family,
             )
         )
@@ -115,20 +101,21 @@ def _advantages(
     tasks: Mapping[str, "_Task"], kind: str, rules: Rules
 ) -> dict[tuple[str, str], Advantage | Undefined]:
     """Return one kind of difference of every policy, graded over all policies of all tasks."""
-    differences = {
-        (task, name): entry.difference(kind, index)
-        for task, entry in tasks.items()
-        for index, name in enumerate(entry.deployed.policies)
-    }
-    means = {
-        (task, name): finite(tasks[task].estimated(cells))
-        for (task, name), cells in differences.items()
-        if not isinstance(cells, Undefined)
-    }
-    found: dict[tuple[str, str], Advantage | Undefined] = {
-        key: cells for key, cells in differences.items() if isinstance(cells, Undefined)
-    }
-    together = _max_t_by_task(means, seed=rules.seed)
+    means: dict[tuple[str, str], MeanByCheckpoint] = {}
+    found: dict[tuple[str, str], Advantage | Undefined] = {}
+    for task, entry in tasks.items():
+        for index, name in enumerate(entry.deployed.policies):
+            cells = entry.difference(kind, index)
+            if isinstance(cells, Undefined):
+                found[task, name] = cells
+            else:
+                means[task, name] = finite(entry.estimated(cells))
+    measured = dict.fromkeys(task for task, _ in means)
+    together: dict[tuple[str, str], float] = {}  # p adjusted over the policies of a task, and over tasks
+    for task in measured:
+        differences = {key: mean.means for key, mean in means.items() if key[0] == task}
+        for key, p in max_t(differences, seed=rules.seed, task=task).items():
+            together[key] = min(1.0, len(measured) * p)
     for key, graded in grade_together(means, means).items():
         values = means[key].means
         by_max_t = grade_of(values, adjusted_student_p=together[key], adjusted_sign_flip_p=together[key])
@@ -144,18 +131,6 @@ def _advantages(
             leave_one_out=intervals.leave_one_out(values, list(means[key].by_checkpoint)),
         )
     return found
-
-
-def _max_t_by_task(means: Mapping[tuple[str, str], MeanByCheckpoint], *, seed: int) -> dict[tuple[str, str], float]:
-    """Return the p of each mean adjusted over the policies of its task, which share checkpoints, and over tasks."""
-    by_task: dict[str, dict[str, np.ndarray]] = {}
-    for (task, name), mean in means.items():
-        by_task.setdefault(task, {})[name] = mean.means
-    return {
-        (task, name): min(1.0, len(by_task) * p)
-        for task, differences in by_task.items()
-        for name, p in max_t(differences, seed=seed, task=task).items()
-    }
 
 
 class _Task:
@@ -219,70 +194,77 @@ class _Task:
             if isinstance(column, Undefined):
                 return column
             columns[name] = column
-        resolved = {
-            kind: [
-                isinstance(difference := of_policy[f"parted_{kind}"], Advantage)
-                and difference.grade_holm == "resolved"
-                for of_policy in graded.values()
-            ]
-            for kind in ("one_step", "carried")
-        }
-        foreseen = Foreseen(
-            one_step=columns["one_step"],
-            carried=columns["carried"],
-            count=columns["fires"].mean(axis=1, keepdims=True) * columns["mean"],
-            realised=self.means - self.means[self.never],
-        )
-        missed = {kind: sum(of_kind) for kind, of_kind in resolved.items()}
+        missed = dict.fromkeys(("one_step", "carried"), 0)
+        for kind in missed:
+            parted = [of_policy[f"parted_{kind}"] for of_policy in graded.values()]
+            missed[kind] = sum(isinstance(each, Advantage) and each.grade_holm == "resolved" for each in parted)
         return compare_forecasts(
-            foreseen, missed=missed, updates=self.updates(), seed=self.seed, task=self.deployed.task
+            Foreseen(
+                one_step=columns["one_step"],
+                carried=columns["carried"],
+                count=columns["fires"].mean(axis=1, keepdims=True) * columns["mean"],
+                realised=self.means - self.means[self.never],
+            ),
+            missed=missed,
+            updates=self.updates(),
+            seed=self.seed,
+            task=self.deployed.task,
         )
+
+    def of_ledger(self, name: str, column: str) -> Float[np.ndarray, " checkpoints"] | Undefined:
+        """Return what the ledger says of a policy, by checkpoint."""
+        value = self.values[name]
+        return value if isinstance(value, Undefined) else self.over_checkpoints(getattr(value, column))
 
     def by_ledger(self, column: str) -> Float[np.ndarray, "policies checkpoints"] | Undefined:
         """Return what the ledger says of every policy by checkpoint; the reason where it says nothing of one."""
         found = []
         for name in self.deployed.policies:
-            value = self.values[name]
+            value = self.of_ledger(name, column)
             if isinstance(value, Undefined):
                 return Undefined(f"what the one-step ledger says of `{name}` is not known: {value.why}")
-            found.append(self.over_checkpoints(getattr(value, column)))
+            found.append(value)
         return np.stack(found)
 
     def outcome(self, index: int, graded: Mapping[str, Advantage | Undefined]) -> PolicyOutcome:
         """Return one policy beside never."""
-        deployed, value = self.deployed, self.values[self.deployed.policies[index]]
-        earned = value if isinstance(value, Undefined) else value.earned
+        deployed, name = self.deployed, self.deployed.policies[index]
+        value = self.values[name]
         by_episode = deployed.returns[index] - deployed.returns[self.never]
+        trials = (float(of[index].sum(axis=1).mean()) for of in (deployed.decided, deployed.kept))
         return PolicyOutcome(
             **graded,
             returned=float(self.means[index].mean()),
             evaluation_at=self.evaluation_at(index),
             always=self.always_beside(index),
-            diverged=named(deployed, self.diverged[index]),
+            diverged=self.names_of(self.diverged[index]),
             retained=ITSELF if index == self.never else self.retained(index),
-            by_episode=tuple(_mean(self.over_checkpoints(episode), NOT_YET) for episode in by_episode.T),
+            by_episode=tuple(_mean(self.over_checkpoints(episode)) for episode in by_episode.T),
             fired_at=tuple(
-                _mean(fired[~np.isnan(returned)].astype(np.float64), NOT_YET)
+                _mean(fired[~np.isnan(returned)].astype(np.float64))
                 for fired, returned in zip(deployed.fired[index].T, deployed.returns[index].T, strict=True)
             ),
             updates=float(deployed.fired[index].sum(axis=1).mean()),
             gradient_steps=float(deployed.steps[index].sum(axis=1).mean()),
             regret=float(self.means[self.best].mean() - self.means[index].mean()),
             regret_by_checkpoint=float((self.means.max(axis=0) - self.means[index]).mean()),
-            ledger_value=earned if isinstance(earned, Undefined) else float(self.over_checkpoints(earned).mean()),
+            ledger_value=_mean(self.of_ledger(name, "earned")),
             ledger_updates=value if isinstance(value, Undefined) else float(value.fires.mean()),
-            by_direction={} if index == self.never else self.by_direction(index, earned),
-            one_step=value if isinstance(value, Undefined) else float(self.over_checkpoints(value.one_step).mean()),
-            carried=value if isinstance(value, Undefined) else float(self.over_checkpoints(value.carried).mean()),
-            trials=self.trials(index),
+            by_direction={} if index == self.never else self.by_direction(index, value),
+            one_step=_mean(self.of_ledger(name, "one_step")),
+            carried=_mean(self.of_ledger(name, "carried")),
+            trials=TrialCounts(*trials) if name in deployed.tried else None,
         )
 
-    def trials(self, index: int) -> TrialCounts | None:
-        """Return how many trials one deployment of a policy decided, and how many updates stayed."""
-        if self.deployed.policies[index] not in self.deployed.tried:
-            return None
-        decided, kept = (float(of[index].sum(axis=1).mean()) for of in (self.deployed.decided, self.deployed.kept))
-        return TrialCounts(decided, kept)
+    def names_of(self, there: Bool[np.ndarray, " cells"]) -> tuple[str, ...]:
+        """Return these deployments in words."""
+        several = len(set(self.deployed.draws)) > 1
+        return tuple(
+            f"checkpoint {cell.checkpoint}, {cell.direction}, stream {cell.stream_seed}"
+            + (f", update seed {draw}" if several else "")
+            for cell, draw, named in zip(self.deployed.cells, self.deployed.draws, there, strict=True)
+            if named
+        )
 
     def difference(self, kind: str, index: int) -> Cells | Undefined:
         """Return one kind of paired difference of a policy, by cell; the reason where there is none."""
@@ -302,11 +284,8 @@ class _Task:
         return np.asarray(self.returned[index] - self.returned[self.never])
 
     def estimated(self, cells: Cells) -> MeanByCheckpoint:
-        values = self.over_checkpoints(cells)
-        mean = estimate(values, seed=self.seed, task=self.deployed.task)
-        return MeanByCheckpoint(
-            **vars(mean), by_checkpoint=dict(zip(self.checkpoints, values.tolist(), strict=True))
-        )
+        means = dict(zip(self.checkpoints, self.over_checkpoints(cells).tolist(), strict=True))
+        return estimate_of(means, seed=self.seed, task=self.deployed.task)
 
     def always_beside(self, index: int) -> str | None:
         """Return the policy that always fires the update of this one, unless it is that one or never."""
@@ -324,21 +303,21 @@ class _Task:
             return Undefined("it is what the other policies with its update are compared with")
         return Undefined(f'no policy fires the update of `{arm}` always: register one with trigger = "always"')
 
-    def by_direction(self, index: int, earned: Cells | Undefined) -> dict[str, InDirection]:
+    def by_direction(self, index: int, value: LedgerValue | Undefined) -> dict[str, InDirection]:
         """Return the same for the cells of each direction of drift by themselves."""
         gained = self.gained(index)
         ways, found = np.array([cell.direction for cell in self.deployed.cells]), {}
         for way in sorted(set(ways.tolist())):
             inside = ways == way
             over_never = self.of_cells(gained, inside)
-            of_ledger = earned if isinstance(earned, Undefined) else self.of_cells(earned, inside)
+            of_ledger = value if isinstance(value, Undefined) else self.of_cells(value.earned, inside)
             parted = of_ledger if isinstance(of_ledger, Undefined) else over_never - of_ledger
             found[way] = InDirection(
                 updates=float(self.deployed.fired[index][inside].sum(axis=1).mean()),
                 mean=float(over_never.mean()),
                 student_t=intervals.student_t(over_never),
-                ledger_value=of_ledger if isinstance(of_ledger, Undefined) else float(of_ledger.mean()),
-                parted=parted if isinstance(parted, Undefined) else float(parted.mean()),
+                ledger_value=_mean(of_ledger),
+                parted=_mean(parted),
                 parted_student_t=parted if isinstance(parted, Undefined) else intervals.student_t(parted),
             )
         return found
@@ -353,21 +332,21 @@ class _Task:
         if not self.deployed.points:
             return Undefined("no model was evaluated")
         at_points = self.at_points(index)
-        return (
-            Undefined("not all evaluations are there yet") if np.isnan(at_points).any() else at_points.mean(axis=1)
-        )
+        if np.isnan(at_points).any():
+            return Undefined("not all evaluations are there yet")
+        return np.asarray(at_points.mean(axis=1))
 
     def retained(self, index: int) -> RetainedAdvantage:
         """Return the advantage of the deployments that did not diverge, where never's own did not either."""
         kept = ~(self.diverged[index] | self.diverged[self.never])
+        none_left = "no deployment is left that did not diverge"
         gained, after = self.of_cells(self.gained(index), kept), self.evaluation(index)
-        mean: Figure = _mean(gained, "no deployment is left that did not diverge")
+        realised = int(kept.sum()), _mean(gained, none_left), intervals.student_t(gained)
         if isinstance(after, Undefined):
             why = Undefined("no model was evaluated, or not all evaluations are there yet")
-            return RetainedAdvantage(int(kept.sum()), mean, intervals.student_t(gained), why, why)
+            return RetainedAdvantage(*realised, why, why)
         after = self.of_cells(after, kept)
-        evaluated = _mean(after, "no deployment is left that did not diverge"), intervals.student_t(after)
-        return RetainedAdvantage(int(kept.sum()), mean, intervals.student_t(gained), *evaluated)
+        return RetainedAdvantage(*realised, _mean(after, none_left), intervals.student_t(after))
 
     def evaluation_at(self, index: int) -> tuple[AtPoint, ...]:
         """Return the matched evaluations point by point, as far as they are there."""
@@ -395,7 +374,9 @@ class _Task:
         return group_means(cells, self.owner, len(self.checkpoints))
 
 
-def _mean(values: np.ndarray, why: str) -> Figure:
+def _mean(values: np.ndarray | Undefined, why: str = NOT_YET) -> Figure:
     """Return the mean of the values that are there."""
+    if isinstance(values, Undefined):
+        return values
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else Undefined(why)

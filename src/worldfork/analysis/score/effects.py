@@ -141,6 +141,12 @@ def estimate(checkpoint_means: np.ndarray, *, seed: int, task: str) -> MeanEstim
     )
 
 
+def estimate_of(by_checkpoint: Mapping[str, float], *, seed: int, task: str) -> MeanByCheckpoint:
+    """Return the same of named checkpoints, with the mean of each."""
+    found = estimate(np.array(list(by_checkpoint.values())), seed=seed, task=task)
+    return MeanByCheckpoint(**vars(found), by_checkpoint=by_checkpoint)
+
+
 def verdict(all_attempted: MeanEstimate) -> str | Undefined:
     """Return harmful, helpful or unresolved, by the Student-t interval of all attempted forks."""
     interval = all_attempted.student_t

@@ -26,7 +26,7 @@ from worldfork.analysis.score.deployment_records import (
 )
 from worldfork.analysis.score.intervals import middle_95, resamples
 from worldfork.analysis.score.thresholds import Unanswered, decisions_on
-from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, undefined
 from worldfork.ledger.closed_loop import Thresholds, policy_of, recorded_signals
 from worldfork.registration import Registration
 from worldfork.triggers.policy import Policy
@@ -110,17 +110,7 @@ def forecast(
     (`names`) move it: resampled with their policies together, left out one by one, and each by itself. `updates`
     are the policies that fire each update."""
     if isinstance(foreseen, Undefined):
-        why = foreseen
-        return LedgerForecast(
-            policies=len(realised),
-            rank_correlation=why,
-            bootstrap=why,
-            without_one_low=why,
-            without_one_high=why,
-            by_checkpoint={},
-            ordered_alike=why,
-            within={},
-        )
+        return undefined(LedgerForecast, foreseen, policies=len(realised), by_checkpoint={}, within={})
     few = Undefined("leaving a checkpoint out needs at least two of them")
     without = [
         _rank_correlation(np.delete(foreseen, index, axis=1), np.delete(realised, index, axis=1))

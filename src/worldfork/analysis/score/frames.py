@@ -1,7 +1,7 @@
 """A score as frames for further work: one row per arm, task and subject of the frame, null where undefined."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 
 
 Tasks = Mapping[tuple[str, str], TaskScore]
-KEYS = {"arm": pl.String, "task": pl.String}
-FIRES = {
-    **KEYS,
-    "checkpoint": pl.String,
-    "direction": pl.String,
-    "stream_seed": pl.Int64,
-    "k": pl.Int64,
-    "trigger": pl.String,
-    "fired": pl.Boolean,
+# Columns that hold no figure, by their type. A column has one type whatever is in it, so that frames of several
+# studies can be joined.
+KINDS: Final = {
+    **dict.fromkeys(("arm", "task", "checkpoint", "direction", "estimand", "verdict", "grade", "axis"), pl.String),
+    **dict.fromkeys(("proposed_by", "policy", "rule", "forecast", "policies", "trigger", "standing"), pl.String),
+    **dict.fromkeys(("does_not_beat", "auc_interval_kind"), pl.String),
+    **dict.fromkeys(("stream_seed", "k", "cells", "forks", "clusters", "checkpoints", "episodes"), pl.Int64),
+    **dict.fromkeys(
+        ("diverged", "quarantined", "fires", "running_quantile_fires", "n_defined", "missed"), pl.Int64
+    ),
+    **dict.fromkeys(("reference", "useful", "passes_control", "fired"), pl.Boolean),
+}
+FIRES: Final = {
+    name: KINDS[name] for name in ("arm", "task", "checkpoint", "direction", "stream_seed", "k", "trigger", "fired")
 }
 
 
@@ -52,7 +57,7 @@ def effects(tasks: Tasks) -> pl.DataFrame:
         for key, task in tasks.items()
         for estimand, effect in task.effect.items()
     ]
-    return _frame(rows, text=("estimand", "verdict", "grade"), whole=("diverged", "clusters", "cells", "forks"))
+    return _frame(rows)
 
 
 def estimands(tasks: Tasks) -> pl.DataFrame:
@@ -72,7 +77,7 @@ def estimands(tasks: Tasks) -> pl.DataFrame:
         }
         for key, task in tasks.items()
     ]
-    return _frame(rows, whole=("quarantined",))
+    return _frame(rows)
 
 
 def curves(tasks: Tasks) -> pl.DataFrame:
@@ -88,7 +93,7 @@ def curves(tasks: Tasks) -> pl.DataFrame:
         for axis, points in _axes(task.curves)
         for point in points
     ]
-    return _frame(rows, text=("axis",), whole=("forks", "checkpoints"))
+    return _frame(rows)
 
 
 def _axes(shown: Curves) -> Iterator[tuple[str, tuple[CurvePoint, ...]]]:
@@ -119,7 +124,7 @@ def trials(tasks: Tasks) -> pl.DataFrame:
             *task.trials.proposed_by.items(),
         )
     ]
-    return _frame(rows, text=("proposed_by",), whole=("episodes",))
+    return _frame(rows)
 
 
 def prices(tasks: Tasks) -> pl.DataFrame:
@@ -136,7 +141,7 @@ def prices(tasks: Tasks) -> pl.DataFrame:
         for name, price in task.prices.triggers.items()
         for best in (next((price_range for price_range in task.prices.best if price_range.policy == name), None),)
     ]
-    return _frame(rows, text=("policy",))
+    return _frame(rows)
 
 
 def deployments(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
@@ -157,8 +162,7 @@ def deployments(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
         for task, deployed in tasks.items()
         for name, outcome in deployed.policies.items()
     ]
-    compared = ("over_never", "over_always", "less_one_step", "less_carried")
-    return _frame(rows, text=("policy", *(f"{name}_{by}" for name in compared for by in ("holm", "max_t"))))
+    return _frame(rows)
 
 
 def _advantage(name: str, advantage: Advantage | Undefined) -> dict[str, object]:
@@ -191,7 +195,7 @@ def forecasts(tasks: Mapping[str, TaskDeployment]) -> pl.DataFrame:
                 }
                 for policies_of, these in every.items()
             ]
-    return _frame(rows, text=("forecast", "policies"), whole=("missed",))
+    return _frame(rows)
 
 
 def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
@@ -221,12 +225,7 @@ def triggers(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
         for key, task in tasks.items()
         for name, trigger in task.triggers[estimand].items()
     ]
-    return _frame(
-        rows,
-        text=("trigger", "standing", "does_not_beat", "auc_interval_kind"),
-        whole=("fires", "running_quantile_fires", "n_defined"),
-        flags=("reference", "useful", "passes_control"),
-    )
+    return _frame(rows)
 
 
 def _verdict(trigger: TriggerScore) -> dict[str, object]:
@@ -248,7 +247,7 @@ def policies(tasks: Tasks, estimand: Estimand) -> pl.DataFrame:
         for key, task in tasks.items()
         for policy, rule, total, fires in _policies(task, estimand)
     ]
-    return _frame(rows, text=("policy", "rule"), whole=("fires",))
+    return _frame(rows)
 
 
 def _policies(task: TaskScore, estimand: Estimand) -> Iterable[tuple[str, str, Figure, int | Undefined | None]]:
@@ -300,18 +299,13 @@ def _cells(record: object, **columns: str) -> dict[str, object]:
     return cells
 
 
-def _frame(
-    rows: Sequence[Mapping[str, object]],
-    *,
-    text: tuple[str, ...] = (),
-    whole: tuple[str, ...] = (),
-    flags: tuple[str, ...] = (),
-) -> pl.DataFrame:
-    """Return the rows as a frame, null where a figure is undefined. A column has one type whatever is in it, so
-    that frames of several studies can be joined."""
-    kinds = {**dict.fromkeys((*KEYS, *text), pl.String), **dict.fromkeys(whole, pl.Int64)}
-    kinds |= dict.fromkeys(flags, pl.Boolean)
-    schema = {name: kinds.get(name, pl.Float64) for name in (rows[0] if rows else {})}
+def _frame(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+    """Return the rows as a frame, null where a figure is undefined."""
+    graded = ("_holm", "_max_t")
+    schema = {
+        name: pl.String if name.endswith(graded) else KINDS.get(name, pl.Float64)
+        for name in (rows[0] if rows else ())
+    }
     plain = [{name: None if isinstance(value, Undefined) else value for name, value in row.items()} for row in rows]
     return pl.DataFrame(plain, schema=schema)
 

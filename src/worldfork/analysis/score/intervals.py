@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import special, stats
 
+from worldfork.analysis.score.clusters import ClusterMeans
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 from worldfork.randomness import Event, Purpose, generator
 from worldfork.triggers import CellKey
@@ -69,7 +70,7 @@ class MeanByCheckpoint(MeanEstimate):
     by_checkpoint: Mapping[str, Figure]
 
     @property
-    def means(self) -> Float[np.ndarray, "clusters"]:
+    def means(self) -> ClusterMeans:
         """The means of the checkpoints that have one."""
         return np.array([mean for mean in self.by_checkpoint.values() if not isinstance(mean, Undefined)])
 
@@ -99,23 +100,10 @@ FIGURES = {"clusters": 1, "contraction": 2, "control": 3, "signs": 4, "wild": 5,
 ROUNDING: Final = 1e-9  # relative: what is nearer than this is equal
 
 
-def figure_draws(figure: str, *, seed: int, task: str) -> np.random.Generator:
-    """Return the draws of a figure on a whole task."""
-    return generator(Event(purpose=Purpose.RESAMPLING, seed=seed, task=task, step=FIGURES[figure]))
-
-
-def cell_draws(figure: str, cell: CellKey, *, seed: int, task: str) -> np.random.Generator:
-    """Return the draws of a figure in one cell."""
-    event = Event(
-        purpose=Purpose.RESAMPLING,
-        seed=seed,
-        task=task,
-        checkpoint=cell.checkpoint,
-        direction=cell.direction,
-        stream_seed=cell.stream_seed,
-        step=FIGURES[figure],
-    )
-    return generator(event)
+def figure_draws(figure: str, *, seed: int, task: str, cell: CellKey | None = None) -> np.random.Generator:
+    """Return the draws of a figure on a whole task, or in one cell."""
+    where = {} if cell is None else vars(cell)
+    return generator(Event(purpose=Purpose.RESAMPLING, seed=seed, task=task, step=FIGURES[figure], **where))
 
 
 def middle_95(values: Float[np.ndarray, "*some draws"]) -> Float[np.ndarray, "2 *some"]:
@@ -123,7 +111,7 @@ def middle_95(values: Float[np.ndarray, "*some draws"]) -> Float[np.ndarray, "2 
     return np.quantile(values, [0.025, 0.975], axis=-1)
 
 
-def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Bounds:
+def bootstrap(values: ClusterMeans, *, seed: int, task: str) -> Bounds:
     """Return the 95% percentile interval of the mean over resampled clusters."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
@@ -131,20 +119,20 @@ def bootstrap(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) ->
     return Interval(*middle_95(means).tolist())
 
 
-def student_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
+def student_t(values: ClusterMeans) -> Bounds:
     """Return the 95% interval of the mean with n - 1 degrees of freedom."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
     return around(values, float(special.stdtrit(len(values) - 1, 0.975)))
 
 
-def around(values: Float[np.ndarray, "clusters"], errors: float) -> Interval:
+def around(values: ClusterMeans, errors: float) -> Interval:
     """Return the mean less and plus so many standard errors."""
     centre, half = float(values.mean()), errors * float(values.std(ddof=1)) / math.sqrt(len(values))
     return Interval(centre - half, centre + half)
 
 
-def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
+def no_spread(values: ClusterMeans) -> Undefined | None:
     """Return why an effect has neither interval nor p where every cluster has the same one; None where they differ.
 
     A spread of 0 says that the measure is too coarse to show one, or that the clusters are copies, and not that the
@@ -158,12 +146,12 @@ def no_spread(values: Float[np.ndarray, "clusters"]) -> Undefined | None:
     )
 
 
-def difference_t(values: Float[np.ndarray, "clusters"]) -> Bounds:
+def difference_t(values: ClusterMeans) -> Bounds:
     """Return the 95% interval of a mean that is 0 where there is no effect; undefined without a spread."""
     return no_spread(values) or student_t(values)
 
 
-def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
+def detectable(values: ClusterMeans) -> Figure:
     """Return the minimum detectable effect at 80% power: (t_{.975, n-1} + z_{.80}) s / sqrt(n)."""
     if len(values) < 2:
         return Undefined(_too_few(len(values)))
@@ -171,7 +159,7 @@ def detectable(values: Float[np.ndarray, "clusters"]) -> Figure:
     return float(special.stdtrit(len(values) - 1, 0.975) + stats.norm.ppf(0.80)) * error
 
 
-def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> ClusterMean:
+def cluster_interval(values: ClusterMeans, *, seed: int, task: str) -> ClusterMean:
     """Return the mean over clusters with its bootstrap interval; below three clusters their range, and it says
     so."""
     if not len(values):
@@ -187,11 +175,32 @@ def cluster_interval(values: Float[np.ndarray, "clusters"], *, seed: int, task: 
     )
 
 
+def jackknife(value: float, off: Float[np.ndarray, "left_out"]) -> Interval:
+    """Return the 95% interval of the delete-one jackknife, from how far estimates without one cluster lie off."""
+    count = len(off)
+    error = math.sqrt((count - 1) / count * float((off**2).sum()))
+    half = float(stats.t.ppf(0.975, count - 1)) * error
+    return Interval(value - half, value + half)
+
+
+def fieller(leading: float, middle: float, last: float) -> Interval | None:
+    """Return every x at which a + b x is not distinguishable from 0; None where b is not, so that x may be any.
+
+    With s the covariance of a and b times the squared quantile, these x solve leading x^2 - 2 middle x + last <= 0,
+    of b^2 - s_bb, s_ab - a b and a^2 - s_aa (Fieller, "Some problems in interval estimation", Journal of the Royal
+    Statistical Society B 1954).
+    """
+    if leading <= 0:
+        return None
+    root = math.sqrt(max(middle * middle - leading * last, 0.0))
+    return Interval(float((middle - root) / leading), float((middle + root) / leading))
+
+
 def _too_few(count: int) -> str:
     return f"an interval over checkpoints needs at least two of them, and there {'is one' if count else 'are none'}"
 
 
-def leave_one_out(values: Float[np.ndarray, "clusters"], names: Sequence[str]) -> LeaveOneOut | Undefined:
+def leave_one_out(values: ClusterMeans, names: Sequence[str]) -> LeaveOneOut | Undefined:
     """Return the range, over checkpoints left out, of the interval's end that is nearer to 0: the lower end of a
     mean above 0, the upper end of one below."""
     if len(values) < 3:
@@ -229,7 +238,7 @@ FEWEST: Final = 8  # checkpoints; with fewer the interval is too wide to be of u
 SCALE: Final = 1.0  # standard deviation of the mixture over mean / deviation
 
 
-def anytime_interval(values: Float[np.ndarray, "clusters"]) -> Bounds:
+def anytime_interval(values: ClusterMeans) -> Bounds:
     """Return the 95% interval of the mean, valid at every number of checkpoints at once."""
     if len(values) < FEWEST:
         return Undefined(
@@ -259,7 +268,7 @@ SIGNIFICANT: Final = 0.05
 NOTICED: Final = 0.02  # of coverage: a smaller shortfall is not worth a sentence
 
 
-def skew(values: Float[np.ndarray, "clusters"]) -> Skew | Undefined:
+def skew(values: ClusterMeans) -> Skew | Undefined:
     """Return the skewness of cluster means, what it takes from the coverage of Student's t, and Johnson's interval.
 
     Student's interval is symmetric, and with n skewed means it holds the true one less often than it says: by

@@ -23,8 +23,8 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from worldfork.analysis.read.prefork import Prefork
-from worldfork.analysis.score.intervals import cell_draws, figure_draws, middle_95
+from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues, Prefork
+from worldfork.analysis.score.intervals import figure_draws, middle_95
 from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined
 
 
@@ -57,8 +57,8 @@ AT_ONCE: Final = 1 << 16  # sort keys: few enough to stay in the cache
 
 def null_totals(
     prefork: Prefork,
-    delta: Float[np.ndarray, "forks"],
-    scored: Bool[np.ndarray, "forks"],
+    delta: ForkValues,
+    scored: ForkFlags,
     fired: Bool[np.ndarray, "forks policies"],
     *,
     permutations: int,
@@ -67,7 +67,7 @@ def null_totals(
     """Return the totals of several policies under each null, on the forks where `scored`, added up over cells."""
     totals = {name: np.zeros((permutations, fired.shape[1])) for name in VARIANTS}
     for index, span in prefork.spans():
-        draws = cell_draws("control", prefork.cells[index], seed=seed, task=prefork.task)
+        draws = figure_draws("control", seed=seed, task=prefork.task, cell=prefork.cells[index])
         # The draws of a cell are made in one order, shifts first and then sort keys, whatever is scored in it.
         shift, forks = draws.random(permutations), span.stop - span.start
         columns = np.flatnonzero(scored[span])
@@ -124,9 +124,7 @@ def _layout(forks: int, blocks: int) -> tuple[Int[np.ndarray, "{forks}"], Int[np
     return block, np.concatenate([places % max(len(places), 1) for places in turned])
 
 
-def _circular(
-    delta: Float[np.ndarray, "forks"], fired: Bool[np.ndarray, "forks policies"]
-) -> Float[np.ndarray, "forks policies"]:
+def _circular(delta: ForkValues, fired: Bool[np.ndarray, "forks policies"]) -> Float[np.ndarray, "forks policies"]:
     """Return the total of each policy with its fires moved on by 0, 1, ... places around the cell."""
     spectrum = np.fft.rfft(delta)[:, None] * np.conj(np.fft.rfft(fired, axis=0))
     return np.fft.irfft(spectrum, n=len(delta), axis=0)
@@ -159,11 +157,7 @@ ENUMERATED: Final = 8  # up to so many checkpoints all n! orders are listed: exa
 
 
 def cross_totals(
-    fired: Bool[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    scored: Bool[np.ndarray, "forks"],
-    place: Int[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
+    fired: ForkFlags, delta: ForkValues, scored: ForkFlags, place: ForkCodes, checkpoint: ForkCodes
 ) -> Float[np.ndarray, "givers takers"]:
     """Return what the fires of each checkpoint earn on the scored forks of each, place by place.
 

@@ -6,34 +6,20 @@ these two in hindsight, and two baselines that read the schedule.
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy import stats
+from jaxtyping import Float
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues
 from worldfork.analysis.score.clusters import partition, strata
-from worldfork.analysis.score.decisions import (
-    ALONE,
-    fires,
-    fit_threshold,
-    leave_one_checkpoint_out,
-    policy_total,
-)
-from worldfork.analysis.score.intervals import ROUNDING, SIGNIFICANT, MeanOf, difference_t
+from worldfork.analysis.score.decisions import ALONE, fires, fit_threshold, leave_one_checkpoint_out, policy_total
+from worldfork.analysis.score.intervals import ROUNDING, SIGNIFICANT, MeanOf, difference_t, jackknife
 from worldfork.analysis.score.permutation_nulls import SwappedControl
 from worldfork.analysis.score.sign_flips import sign_flip_p, student_p
-from worldfork.analysis.score.undefined import (
-    Bounds,
-    Figure,
-    Interval,
-    Undefined,
-    divide,
-    divide_bounds,
-)
+from worldfork.analysis.score.undefined import Bounds, Figure, Interval, Undefined, divide, divide_bounds, undefined
 
 NOT_REFITTED = Undefined("it is fitted anew for registered candidates, and their fitted thresholds alone")
 
@@ -97,11 +83,7 @@ class PolicyFigures:
 
 
 def checkpoint_totals(
-    fired: Bool[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    *,
-    count: int,
+    fired: ForkFlags, delta: ForkValues, checkpoint: ForkCodes, *, count: int
 ) -> Float[np.ndarray, "present"]:
     """Return the total of each checkpoint that has forks, in order."""
     present = np.bincount(checkpoint, minlength=count) > 0
@@ -112,7 +94,7 @@ def checkpoint_totals(
 def earned(totals: Float[np.ndarray, "checkpoints"] | Undefined, names: tuple[str, ...]) -> Earned:
     """Return the mean over checkpoints, and its interval."""
     if isinstance(totals, Undefined):
-        return Earned(mean=totals, student_t=totals, by_checkpoint=dict.fromkeys(names, totals))
+        return undefined(Earned, totals, by_checkpoint=dict.fromkeys(names, totals))
     return Earned(
         mean=float(totals.mean()) if len(totals) else Undefined("there are no forks"),
         student_t=difference_t(totals),
@@ -129,7 +111,7 @@ def gains(
 ) -> dict[str, Gain]:
     """Return a policy less each baseline, checkpoint by checkpoint; undefined beside a baseline that is."""
     return {
-        name: Gain(mean=than, student_t=than, p_student_t=than, p_sign_flip=than, checkpoints=0, won=0)
+        name: undefined(Gain, than, checkpoints=0, won=0)
         if isinstance(than, Undefined)
         else gain(totals, than, seed=seed, task=task)
         for name, than in baselines.items()
@@ -180,9 +162,7 @@ def usefulness(
     return Usefulness(useful=not missed, does_not_beat=tuple(missed))
 
 
-def position_table(
-    delta: Float[np.ndarray, "forks"], stratum: Int[np.ndarray, "forks"], checkpoint: Int[np.ndarray, "forks"]
-) -> Bool[np.ndarray, "forks"]:
+def position_table(delta: ForkValues, stratum: ForkCodes, checkpoint: ForkCodes) -> ForkFlags:
     """Return where the position table fires: the mean dR of the other checkpoints' forks in the same place is
     positive.
 
@@ -196,12 +176,7 @@ def position_table(
     return sums[0] - sums[1] > ROUNDING * sizes[0]
 
 
-def direction_clock(
-    delta: Float[np.ndarray, "forks"],
-    direction: Int[np.ndarray, "forks"],
-    k: Int[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-) -> Bool[np.ndarray, "forks"]:
+def direction_clock(delta: ForkValues, direction: ForkCodes, k: ForkCodes, checkpoint: ForkCodes) -> ForkFlags:
     """Return where the clock of each direction fires: from some k on or up to some k, whichever earned the other
     checkpoints more.
 
@@ -224,10 +199,7 @@ def direction_clock(
 
 
 def _of_others(
-    signal: Float[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
-    thresholds: Float[np.ndarray, "checkpoints"],
+    signal: ForkValues, delta: ForkValues, checkpoint: ForkCodes, thresholds: Float[np.ndarray, "checkpoints"]
 ) -> Float[np.ndarray, "checkpoints"]:
     """Return, for each checkpoint, the total of its threshold on the forks of all others."""
     earned = np.zeros(len(thresholds))
@@ -292,26 +264,23 @@ def measure(forks: Forks) -> Baselines:
         for name, flags in fired.items()
     }
     total = {name: undefined.get(name, policy_total(flags, delta)) for name, flags in fired.items()}
-    means, deployments = (
-        {name: earned(values, names) for name, values in by_checkpoint.items()},
-        count_deployments(forks),
-    )
+    means = {name: earned(values, names) for name, values in by_checkpoint.items()}
+    deployments = count_deployments(forks)
     figures = ReferencePolicies(
         never=0.0,
         **total,
         earned=means,
         per_deployment={name: deployments.mean_of(total[name], means[name].student_t) for name in total},
     )
-    always = checkpoint_totals(fired["always"], delta, checkpoint, count=len(parts.checkpoints))
+    always = by_checkpoint["always"]
+    assert not isinstance(always, Undefined)
     return Baselines(figures, baseline_totals(always, {name: by_checkpoint[name] for name in FITTED}), names)
 
 
 BESIDE: Final = ("never", "always", "better_of_both", "position_table")  # baselines of a refitted gain
 
 
-def refitted_gains(
-    forks: Forks, policies: Mapping[str, Float[np.ndarray, "forks"] | Bool[np.ndarray, "forks"]]
-) -> dict[str, dict[str, Bounds]]:
+def refitted_gains(forks: Forks, policies: Mapping[str, ForkValues | ForkFlags]) -> dict[str, dict[str, Bounds]]:
     """Return the interval of each policy's gain over each baseline, with everything that is fitted, fitted anew.
 
     A Student-t interval takes thresholds and the position table as given. Both are fitted on other checkpoints, so
@@ -340,7 +309,7 @@ def refitted_gains(
     }
     totals = {name: _refitted_policy(values, delta, forks_of) for name, values in policies.items()}
     return {
-        name: {beside: _jackknife(of_policy - baselines[beside]) for beside in BESIDE}
+        name: {beside: _refitted_interval(of_policy - baselines[beside]) for beside in BESIDE}
         for name, of_policy in totals.items()
     }
 
@@ -349,11 +318,7 @@ def refitted_gains(
 Refitted = Float[np.ndarray, "left_out checkpoints"]
 
 
-def _refitted_policy(
-    values: Float[np.ndarray, "forks"] | Bool[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    forks_of: list[Bool[np.ndarray, "forks"]],
-) -> Refitted:
+def _refitted_policy(values: ForkValues | ForkFlags, delta: ForkValues, forks_of: list[ForkFlags]) -> Refitted:
     count = len(forks_of)
     totals = np.full((1 + count, count), np.nan)
     for valued in range(count):
@@ -368,7 +333,7 @@ def _refitted_policy(
     return totals
 
 
-def _refitted_table(forks: Forks, checkpoint: Int[np.ndarray, "forks"], count: int) -> Refitted:
+def _refitted_table(forks: Forks, checkpoint: ForkCodes, count: int) -> Refitted:
     """Return the totals of the position table, fitted without a checkpoint's own forks and those left out."""
     place, delta = strata(partition(forks.prefork).direction, forks.prefork.k), forks.delta
     places = int(place.max()) + 1
@@ -383,10 +348,6 @@ def _refitted_table(forks: Forks, checkpoint: Int[np.ndarray, "forks"], count: i
     return totals
 
 
-def _jackknife(gains: Refitted) -> Bounds:
-    """Return the gain with Student's t and the delete-one jackknife's standard error."""
-    count = gains.shape[1]
-    gain, left_out = float(gains[0].mean()), np.nanmean(gains[1:], axis=1)
-    error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
-    half = float(stats.t.ppf(0.975, count - 1)) * error
-    return Interval(gain - half, gain + half)
+def _refitted_interval(gains: Refitted) -> Interval:
+    left_out = np.nanmean(gains[1:], axis=1)
+    return jackknife(float(gains[0].mean()), left_out - left_out.mean())

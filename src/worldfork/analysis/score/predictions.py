@@ -7,9 +7,9 @@ from types import UnionType
 from typing import Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from jaxtyping import Float
 from scipy import stats
 
+from worldfork.analysis.score.clusters import ClusterMeans
 from worldfork.analysis.score.deployment_records import TaskDeployment
 from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.analysis.score.records import Equivalence, PredictionAnswer, TaskScore
@@ -20,6 +20,7 @@ from worldfork.analysis.score.undefined import (
     Figure,
     Interval,
     Undefined,
+    undefined,
     written_fields,
 )
 from worldfork.errors import WorldforkError
@@ -215,7 +216,7 @@ def _parts(kind: object) -> list[object]:
     return list(get_args(kind)) if isinstance(kind, UnionType) or get_origin(kind) is Union else [kind]
 
 
-def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equivalence:
+def equivalence(values: ClusterMeans, *, margin: float) -> Equivalence:
     """Return whether a mean is equivalent to 0 (|mean| < margin by both one-sided tests at 5%), different (the 90%
     interval lies outside the margin altogether), or not shown to be either."""
     if not margin > 0:
@@ -223,15 +224,7 @@ def equivalence(values: Float[np.ndarray, "clusters"], *, margin: float) -> Equi
     if len(values) < 2:
         why = Undefined(f"two one-sided tests need at least two checkpoints, and there are {len(values)}")
         mean: Figure = float(values.mean()) if len(values) else why
-        return Equivalence(
-            margin=margin,
-            mean=mean,
-            interval=why,
-            p=why,
-            least_margin=why,
-            clusters=len(values),
-            answer="not shown",
-        )
+        return undefined(Equivalence, why, margin=margin, mean=mean, clusters=len(values), answer="not shown")
     centre, freedom = float(values.mean()), len(values) - 1
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
     half = float(stats.t.ppf(1 - SIGNIFICANT, freedom)) * error

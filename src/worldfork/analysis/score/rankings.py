@@ -4,13 +4,14 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues
 from worldfork.analysis.score.clusters import Partition, partition
 from worldfork.analysis.score.intervals import cluster_interval
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, undefined
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,22 +37,21 @@ class StratifiedAuc:
     without_one_high: Figure
 
 
-def auc(signal: Float[np.ndarray, "forks"], positive: Bool[np.ndarray, "forks"]) -> Figure:
+def auc(signal: ForkValues, positive: ForkFlags) -> Figure:
     """Return the chance that a positive fork has the larger signal, ties counting a half; missing signals are left
     out."""
     return _auc_of_each(signal, positive, np.zeros(len(signal), np.int64), count=1)[0]
 
 
-def ranking(
-    signal: Float[np.ndarray, "forks"], delta: Float[np.ndarray, "forks"], parts: Partition, *, seed: int, task: str
-) -> Ranking:
+def ranking(signal: ForkValues, delta: ForkValues, parts: Partition, *, seed: int, task: str) -> Ranking:
     """Return the AUC within each checkpoint over its streams together, and its mean over the checkpoints that have
     one."""
     within = _auc_of_each(signal, delta > 0, parts.checkpoint, count=len(parts.checkpoints))
     by_checkpoint = dict(zip(parts.checkpoints, within, strict=True))
     defined = np.array([value for value in by_checkpoint.values() if not isinstance(value, Undefined)])
     if not len(defined):
-        return no_ranking(Undefined("no checkpoint has forks both with dR > 0 and without"), by_checkpoint)
+        why = Undefined("no checkpoint has forks both with dR > 0 and without")
+        return undefined(Ranking, why, auc_clusters=0, auc_by_checkpoint=by_checkpoint)
     mean = cluster_interval(defined, seed=seed, task=task)
     return Ranking(
         auc=mean.value,
@@ -63,24 +63,8 @@ def ranking(
     )
 
 
-def no_ranking(why: Undefined, by_checkpoint: Mapping[str, Figure] | Undefined) -> Ranking:
-    """Return the ranking of forks that can not be ranked."""
-    return Ranking(
-        auc=why,
-        auc_interval=why,
-        auc_interval_kind=why,
-        auc_student_t=why,
-        auc_clusters=0,
-        auc_by_checkpoint=by_checkpoint,
-    )
-
-
 def pairs_in_order(
-    signal: Float[np.ndarray, "forks"],
-    positive: Bool[np.ndarray, "forks"],
-    group: Int[np.ndarray, "forks"],
-    *,
-    count: int,
+    signal: ForkValues, positive: ForkFlags, group: ForkCodes, *, count: int
 ) -> tuple[Float[np.ndarray, "{count}"], Float[np.ndarray, "{count}"], Float[np.ndarray, "{count}"]]:
     """Return, for each group, the pairs of a positive and another fork that the signal orders, and the forks of
     either kind. Ties count a half; missing signals are left out."""
@@ -101,13 +85,7 @@ def pairs_in_order(
     return ordered, positives, sizes - positives
 
 
-def _auc_of_each(
-    signal: Float[np.ndarray, "forks"],
-    positive: Bool[np.ndarray, "forks"],
-    group: Int[np.ndarray, "forks"],
-    *,
-    count: int,
-) -> list[Figure]:
+def _auc_of_each(signal: ForkValues, positive: ForkFlags, group: ForkCodes, *, count: int) -> list[Figure]:
     """Return the AUC within each group."""
     counts = pairs_in_order(signal, positive, group, count=count)
     return [
@@ -119,15 +97,12 @@ def _auc_of_each(
 
 
 def stratified_auc(
-    signal: Float[np.ndarray, "forks"],
-    positive: Bool[np.ndarray, "forks"],
-    stratum: Int[np.ndarray, "forks"],
-    checkpoint: Int[np.ndarray, "forks"],
+    signal: ForkValues, positive: ForkFlags, stratum: ForkCodes, checkpoint: ForkCodes
 ) -> StratifiedAuc:
     """Return the AUC within (direction, k), ties counting a half, pairs pooled over strata."""
     count = int(stratum.max(initial=-1)) + 1
 
-    def pooled(kept: Bool[np.ndarray, "forks"]) -> tuple[float, Float[np.ndarray, "strata"]]:
+    def pooled(kept: ForkFlags) -> tuple[float, Float[np.ndarray, "strata"]]:
         ordered, helped, others = pairs_in_order(signal[kept], positive[kept], stratum[kept], count=count)
         return float(ordered[others > 0].sum()), helped * others
 
@@ -145,15 +120,13 @@ def stratified_auc(
     )
 
 
-def correlation(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
+def correlation(x: ForkValues, y: ForkValues) -> Figure:
     """Return Pearson's correlation, over the forks where x is there."""
     defined = ~np.isnan(x)
     return _pearson(x[defined], y[defined])
 
 
-def partial_correlation(
-    x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"], given: Float[np.ndarray, "forks"]
-) -> Figure:
+def partial_correlation(x: ForkValues, y: ForkValues, given: ForkValues) -> Figure:
     """Return the correlation of x and y with `given` held fixed."""
     defined = ~np.isnan(x)
     pairs = [
@@ -171,7 +144,7 @@ def partial_correlation(
     return float(np.clip((xy - xz * yz) / np.sqrt(left), -1, 1))
 
 
-def spearman(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
+def spearman(x: ForkValues, y: ForkValues) -> Figure:
     """Return Spearman's rank correlation, over the forks where x is there."""
     defined = ~np.isnan(x)
     return _pearson(stats.rankdata(x[defined]), stats.rankdata(y[defined]))
@@ -190,7 +163,7 @@ def cells_with_both_signs(forks: Forks) -> Figure:
     return float((helped & hurt).sum() / there.sum())
 
 
-def excluded_quantile(signal: Float[np.ndarray, "forks"], dropped: Bool[np.ndarray, "forks"]) -> Figure:
+def excluded_quantile(signal: ForkValues, dropped: ForkFlags) -> Figure:
     """Return the mean quantile, within the retained forks' signals, of the signal on the excluded forks.
 
     A value's quantile is the share of retained signals below it, and half of those equal to it.
@@ -205,7 +178,7 @@ def excluded_quantile(signal: Float[np.ndarray, "forks"], dropped: Bool[np.ndarr
     return float(below.mean() / (2 * len(retained)))
 
 
-def _pearson(x: Float[np.ndarray, "forks"], y: Float[np.ndarray, "forks"]) -> Figure:
+def _pearson(x: ForkValues, y: ForkValues) -> Figure:
     if len(x) < 3:
         return Undefined(f"a correlation needs at least three forks, and there are {len(x)}")
     if np.ptp(x) == 0 or np.ptp(y) == 0:

@@ -14,10 +14,9 @@ from worldfork.analysis.score.curves import Curves, Severity
 from worldfork.analysis.score.decisions import Evidence
 from worldfork.analysis.score.effects import CleanReturn, Effect, Helped, Robust, Scale
 from worldfork.analysis.score.policies import ReferencePolicies
-from worldfork.analysis.score.prices import Prices
-from worldfork.analysis.score.trials import Trials
 from worldfork.analysis.score.triggers import TriggerScore
 from worldfork.analysis.score.undefined import INTERNAL, TWO_KEYS, Bounds, Estimands, Figure, Undefined, settle
+from worldfork.analysis.score.value import Prices, Trials
 from worldfork.analysis.score.variance import Components, DesignAdvice, VarianceComponents
 from worldfork.analysis.score.verdicts import Judgement
 
@@ -94,8 +93,8 @@ class PredictionAnswer:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskFigures:
-    """Every figure of one task in one arm, and the evidence behind them."""
+class TaskScore:
+    """Every figure of one task in one arm, the evidence behind them, and the registered predictions about them."""
 
     forks: ForkCounts
     effect: Estimands[Effect]
@@ -125,12 +124,6 @@ class TaskFigures:
     # Of these, how many could not be read; whatever else is missing from the triggers was not asked for.
     candidates_unread: int = dataclasses.field(metadata=INTERNAL)
     evidence: Evidence = dataclasses.field(metadata=INTERNAL, repr=False, compare=False)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskScore(TaskFigures):
-    """The figures of one task in one arm, and the registered predictions about them."""
-
     predictions: tuple[PredictionAnswer, ...] = ()
 
     def to_json(self) -> dict[str, object]:

@@ -4,20 +4,15 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from worldfork.analysis.read.ledger import Ledger
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.read.triggers import (
-    chosen_triggers,
-    is_reference,
-)
+from worldfork.analysis.read.triggers import chosen_triggers, is_reference
 from worldfork.analysis.score.curves import SEVERITY_EDGES as SEVERITY_EDGES
-from worldfork.analysis.score.intervals import (
-    SIGNIFICANT,
-)
+from worldfork.analysis.score.intervals import SIGNIFICANT
 from worldfork.errors import WorldforkError, nearest
 from worldfork.registration import Registration
 from worldfork.registration.schema import CANDIDATES, Prediction
@@ -27,6 +22,16 @@ Place = tuple[str, str]  # arm, task
 
 
 Standing = Literal["candidate", "exploratory", "reference"]
+
+
+ABOVE_0: Final = math.ulp(0.0)  # the smallest number above it
+ALLOWED: Final[Mapping[str, tuple[Any, float, float, str]]] = {  # kind, least, below, in words
+    "divergence": (Real, ABOVE_0, 1, "a number between 0 and 1, or None"),
+    "rate": (Real, ABOVE_0, 1, "a number between 0 and 1"),
+    "update_cost": (Real, 0, math.inf, "a number from 0"),
+    "permutations": (Integral, 1, math.inf, "a whole number from 1"),
+    "seed": (Integral, 0, math.inf, "a whole number from 0"),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,16 +68,17 @@ class Rules:
         )
 
     def __post_init__(self) -> None:
-        if self.divergence is not None and not 0 < self.divergence < 1:
-            raise WorldforkError(f"The divergence fraction lies between 0 and 1; got {self.divergence:g}.")
-        if not 0 < self.rate < 1:
-            raise WorldforkError(f"The rate of the running quantile lies between 0 and 1; got {self.rate:g}.")
-        if not 0 <= self.update_cost < math.inf:
-            raise WorldforkError(f"An update costs 0 or more; got {self.update_cost:g}.")
-        if self.correction not in (None, "holm", "max_t"):
-            raise WorldforkError(f"`correction` is holm or max_t; got {self.correction!r:.40}.")
-        if self.permutations < 1:
-            raise WorldforkError(f"A control needs at least one permutation; got {self.permutations}.")
+        _require_allowed(vars(self))
+
+
+def _require_allowed(rules: Mapping[str, Any]) -> None:
+    for name, (kind, least, below, expected) in ALLOWED.items():
+        value = rules.get(name, least)
+        allowed = type(value) is not bool and isinstance(value, kind) and least <= value < below
+        if not allowed and (name, value) != ("divergence", None):
+            raise WorldforkError(f"The rule `{name}` is {expected}; got {value!r:.40}.")
+    if rules.get("correction") not in (None, "holm", "max_t"):
+        raise WorldforkError(f"`correction` is holm or max_t; got {rules['correction']!r:.40}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,16 +131,7 @@ def rules_of(ledger: Ledger, **changes: Any) -> Rules:
         raise WorldforkError(
             f"There is no rule `{unknown[0]}`; there are {', '.join(names)}.{nearest(unknown[0], names)}"
         )
-    numbers = dict.fromkeys(("divergence", "rate", "update_cost"), Real) | dict.fromkeys(
-        ("permutations", "seed"), Integral
-    )
-    for name, kind in numbers.items():
-        value = changes.get(name, 1)
-        if (isinstance(value, bool) or not isinstance(value, kind)) and (name, value) != ("divergence", None):
-            expected = "a whole number" if kind is Integral else "a number"
-            raise WorldforkError(f"The rule `{name}` is {expected}; got {value!r:.40}.")
-    if changes.get("seed", 0) < 0:
-        raise WorldforkError(f"The rule `seed` is a whole number from 0; got {changes['seed']}.")
+    _require_allowed(changes)
     if changes.get("triggers") is not None:
         changes["triggers"] = chosen_triggers(changes["triggers"])
     rules = Rules() if ledger.registration is None else Rules.registered(ledger.registration)

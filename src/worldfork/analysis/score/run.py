@@ -24,23 +24,21 @@ from worldfork.analysis.score.deployments import score_deployments
 from worldfork.analysis.score.effects import Effect
 from worldfork.analysis.score.policies import ReferencePolicies
 from worldfork.analysis.score.predictions import answer, is_about_deployment
-from worldfork.analysis.score.prices import task_prices
 from worldfork.analysis.score.records import (
     CommonRandomNumbers,
     ForkCounts,
     PredictionAnswer,
     Proxies,
     RegisteredDivergence,
-    TaskFigures,
     TaskScore,
 )
 from worldfork.analysis.score.result import ArmScore, Score
 from worldfork.analysis.score.rules import Family, Place, Rules, registered_family, rules_of
 from worldfork.analysis.score.stopping import Ruling, StoppingScore, due_cells, ruled, ruling, score_stopping
 from worldfork.analysis.score.sweeps import score_doses, score_noises
-from worldfork.analysis.score.trials import trials
 from worldfork.analysis.score.triggers import TriggerScore, judge_triggers
 from worldfork.analysis.score.undefined import Estimands, Undefined, finite
+from worldfork.analysis.score.value import task_prices, trials
 from worldfork.analysis.score.verdicts import Judgement, judge_means
 from worldfork.errors import WorldforkError
 from worldfork.progress import Progress, silent
@@ -89,7 +87,7 @@ def score(
             `higher_is_better`, `ignored`.
 
     Example:
-        >>> from worldfork.analysis.read import read_table
+        >>> from worldfork.analysis.read.table import read_table
         >>> rows = {"checkpoint": [0, 0, 1], "k": [1, 2, 1], "r_update": [3.0, 1.0, 2.0], "r_hold": [2.0, 2.0, 2.0]}
         >>> import polars as pl
         >>> score(read_table(pl.DataFrame(rows)).arms, Rules(permutations=20))["table"].effect.all_attempted.mean
@@ -151,7 +149,7 @@ def score(
     by_arm: dict[str, dict[str, TaskScore]] = {arm: {} for arm in arms}
     for arm, task in every:
         answers = _predictions((arm, task), figures, arms, rules, followed)
-        by_arm[arm][task] = TaskScore(**vars(figures[arm, task]), predictions=answers)
+        by_arm[arm][task] = dataclasses.replace(figures[arm, task], predictions=answers)
     return Score(
         arms={arm: _arm_score(of_arm) for arm, of_arm in by_arm.items()},
         family=family,
@@ -198,7 +196,7 @@ def priced(arms: Arms, cost: float) -> Arms:
 
 def _predictions(
     place: Place,
-    figures: Mapping[Place, TaskFigures],
+    figures: Mapping[Place, TaskScore],
     arms: Arms,
     rules: Rules,
     followed: Mapping[str, TaskDeployment] | None,
@@ -218,7 +216,7 @@ def _predictions(
                 outcome = followed.get(task, Undefined(f"the policies of {task} have not been followed yet"))
                 about_policies.append(answer(prediction, outcome, premises=premises))
         elif prediction.arm in (None, arm):
-            subject: TaskFigures | contrast.PairedDifference | Undefined = figures[place]
+            subject: TaskScore | contrast.PairedDifference | Undefined = figures[place]
             if prediction.against is not None and prediction.arm is not None:
                 other = arms.get(prediction.against, {}).get(task)
                 subject = Undefined(f"arm `{prediction.against}` is not scored here")
@@ -342,13 +340,13 @@ def task_figures(
     triggers: Estimands[Mapping[str, TriggerScore]],
     unavailable: Mapping[str, str],
     family: Family,
-) -> TaskFigures:
+) -> TaskScore:
     """Return every figure of one task in one arm."""
     forks, kept = evidence.forks, evidence.kept
     parts, clean = partition(forks.prefork), effects.clean_return(forks)
     clean_of_forks = np.array([forks.clean.get(name, np.nan) for name in parts.checkpoints])[parts.checkpoint]
     k = kept.prefork.k.astype(np.float64)
-    return TaskFigures(
+    return TaskScore(
         forks=_counts(evidence, rules),
         effect=effect,
         verdict=effects.verdict(effect.all_attempted) if ruling is None or not ruling.verdict else ruling.verdict,
@@ -397,8 +395,8 @@ def _counts(evidence: Evidence, rules: Rules) -> ForkCounts:
         diverged_share=float(dropped.mean()) if len(forks) else Undefined("there are no forks"),
         quarantined=int(evidence.quarantined.sum()),
         below_own_hold=Undefined("the rule is switched off") if fraction is None else below,
-        failed_hold=0 if outcomes.failed_hold is None else int(outcomes.failed_hold.sum()),
-        failed_update=0 if outcomes.failed_update is None else int(outcomes.failed_update.sum()),
+        failed_hold=int(outcomes.failed_hold.sum()),
+        failed_update=int(outcomes.failed_update.sum()),
         failure_return=no_failure if forks.failure_return is None else forks.failure_return,
         helped=int((kept.delta > 0).sum()),
         hurt=int((kept.delta < 0).sum()),

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from worldfork.analysis.score.clusters import ClusterMeans
 from worldfork.analysis.score.intervals import figure_draws, no_spread
 from worldfork.analysis.score.undefined import Figure, Undefined
 
@@ -28,7 +29,7 @@ WILD_BELOW: Final = 12
 WEBB: Final = tuple(sign * math.sqrt(half / 2) for half in (1, 2, 3) for sign in (-1, 1))
 
 
-def student_p(values: Float[np.ndarray, "clusters"]) -> Figure:
+def student_p(values: ClusterMeans) -> Figure:
     """Return the two-sided p of no effect by Student-t with n - 1 degrees of freedom."""
     if len(values) < 2:
         return too_few_clusters(len(values))
@@ -40,7 +41,7 @@ def student_p(values: Float[np.ndarray, "clusters"]) -> Figure:
     return float(2 * special.stdtr(len(values) - 1, -distance))  # what `stats.t.sf` is, without its preparations
 
 
-def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
+def sign_flip_p(values: ClusterMeans, *, seed: int, task: str) -> Figure:
     """Return the two-sided p of no effect: the share of sign patterns whose mean is as far from 0 as the one seen.
 
     With n clusters it is at least 2^(1 - n): .0625 with five.
@@ -53,7 +54,7 @@ def sign_flip_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) 
     return (itself + reached) / (itself + len(sums))  # drawn patterns count the data itself
 
 
-def wild_p(values: Float[np.ndarray, "clusters"], *, seed: int, task: str) -> Figure:
+def wild_p(values: ClusterMeans, *, seed: int, task: str) -> Figure:
     """Return the two-sided p of no effect by the wild cluster bootstrap of Student's t, with Webb's six weights."""
     if not 2 <= len(values) < WILD_BELOW:
         why = f"the wild bootstrap is for 2 to {WILD_BELOW - 1} checkpoints, and there are {len(values)}"
@@ -104,7 +105,7 @@ def too_few_clusters(count: int) -> Undefined:
 Key = TypeVar("Key", bound=Hashable)
 
 
-def max_t(differences: Mapping[Key, Float[np.ndarray, "clusters"]], *, seed: int, task: str) -> dict[Key, float]:
+def max_t(differences: Mapping[Key, ClusterMeans], *, seed: int, task: str) -> dict[Key, float]:
     """Return the adjusted p of each difference being 0 on average; all are of the same clusters.
 
     All 2^n patterns of signs are listed up to n = 16, and 100,000 random ones drawn beyond. A policy that differs

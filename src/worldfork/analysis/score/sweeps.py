@@ -14,7 +14,7 @@ from worldfork.analysis.score.contrasts import PairedDifference, contrast_arms, 
 from worldfork.analysis.score.intervals import MeanEstimate, MeanOf, student_t
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.stopping import StoppingScore, ruling
-from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, divide, divide_bounds, finite
+from worldfork.analysis.score.undefined import Bounds, Figure, Undefined, divide, divide_bounds, finite, undefined
 from worldfork.analysis.score.verdicts import Grade, grade_together
 from worldfork.registration import Arm, Registration
 
@@ -156,15 +156,15 @@ def _dose(arm: Arm, score: TaskScore, *, means: Iterable[Figure]) -> Dose:
     steps: int | Undefined = arm.mechanism.steps if passes is None else PASSES
     by = steps or NO_STEPS
     interval, mean = _interval(score), effect.mean
-    undefined = next((value for value in (steps, interval) if isinstance(value, Undefined)), None)
+    no_ratio = next((value for value in (steps, interval) if isinstance(value, Undefined)), None)
     return Dose(
         steps=steps,
         passes=passes,
         interval=interval,
-        replay_ratio=undefined or steps / interval,  # type: ignore[operator]
+        replay_ratio=no_ratio or steps / interval,  # type: ignore[operator]
         mean=mean,
         student_t=effect.student_t,
-        per_step=MeanOf(mean=by, student_t=by)
+        per_step=undefined(MeanOf, by)
         if isinstance(by, Undefined)
         else MeanOf(mean=divide(mean, by), student_t=divide_bounds(effect.student_t, by)),
         always=score.policies.all_attempted.per_deployment["always"],

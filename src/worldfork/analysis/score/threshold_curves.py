@@ -10,11 +10,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkCodes, ForkFlags, ForkValues
 from worldfork.analysis.score.decisions import between, fires, policy_total, rises
-from worldfork.analysis.score.intervals import cell_draws, middle_95
+from worldfork.analysis.score.intervals import figure_draws, middle_95
 from worldfork.analysis.score.permutation_nulls import p_value, reached
 
 
@@ -34,10 +35,10 @@ class Sweep:
 
 
 def sweep(
-    signals: Mapping[str, Float[np.ndarray, "forks"]],
+    signals: Mapping[str, ForkValues],
     forks: Forks,
     *,
-    scored: Bool[np.ndarray, "forks"],
+    scored: ForkFlags,
     permutations: int,
     seed: int,
     most: int | None = None,
@@ -61,9 +62,9 @@ class _Draws:
 
     shuffled: Float[np.ndarray, "forks draws"]
     shift: Int[np.ndarray, "cells draws"]
-    cell: Int[np.ndarray, "forks"]
-    start: Int[np.ndarray, "forks"]  # of its cell
-    size: Int[np.ndarray, "forks"]
+    cell: ForkCodes
+    start: ForkCodes  # of its cell
+    size: ForkCodes
 
 
 def _draw(forks: Forks, *, permutations: int, seed: int) -> _Draws:
@@ -72,7 +73,7 @@ def _draw(forks: Forks, *, permutations: int, seed: int) -> _Draws:
     shuffled = np.empty((len(forks), permutations))
     shift = np.empty((len(spans), permutations), np.int64)
     for turn, (index, span) in enumerate(spans):
-        draws = cell_draws("thresholds", forks.prefork.cells[index], seed=seed, task=forks.task)
+        draws = figure_draws("thresholds", seed=seed, task=forks.task, cell=forks.prefork.cells[index])
         order = np.argsort(draws.random((sizes[turn], permutations)), axis=0)
         shuffled[span] = forks.delta[span][order]
         shift[turn] = draws.integers(0, sizes[turn], permutations)
@@ -81,12 +82,7 @@ def _draw(forks: Forks, *, permutations: int, seed: int) -> _Draws:
 
 
 def _sweep(
-    signal: Float[np.ndarray, "forks"],
-    delta: Float[np.ndarray, "forks"],
-    draws: _Draws,
-    *,
-    most: int | None,
-    also: Sequence[float],
+    signal: ForkValues, delta: ForkValues, draws: _Draws, *, most: int | None, also: Sequence[float]
 ) -> Sweep:
     defined = np.flatnonzero(~np.isnan(signal))
     order = defined[np.argsort(signal[defined], kind="stable")]

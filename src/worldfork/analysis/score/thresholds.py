@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from worldfork.analysis.read.outcomes import Forks
-from worldfork.analysis.read.prefork import Prefork
+from worldfork.analysis.read.prefork import ForkFlags, ForkValues, Prefork
 from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.analysis.read.triggers import lacking, segments, stored_answers
 from worldfork.analysis.score.clusters import partition
@@ -90,7 +89,7 @@ def fit_thresholds(study: Study, *, root: Path) -> Thresholds:
 
 def decisions_on(
     prefork: Prefork, policy_at: Callable[[str], Policy], *, seed: int
-) -> tuple[Float[np.ndarray, "forks"], Bool[np.ndarray, "forks"]]:
+) -> tuple[ForkValues, ForkFlags]:
     """Return what a policy would have answered and decided at every fork of frozen deployments, fed as it is when
     deployed. `policy_at` gives the policy of a checkpoint. Where a copy has no stream, what its trigger answered on
     it is judged instead; where it has neither, the policy is `Unanswered`."""
@@ -117,17 +116,16 @@ def _decided(
             yield place, *policy.judge(earlier, stored[int(prefork.k[place]) - 1])
         return
     memory = policy.begin(cell, event=draw_event(name, task=prefork.task, cell=cell, seed=seed))
-    for segment, fork in segments(prefork, index, span):
+    for fork, segment in enumerate(segments(prefork, index, span), start=span.start):
         memory, answer, fires = policy.consider(memory, segment)
-        if fork is not None:
-            yield fork, answer, fires
+        yield fork, answer, fires
 
 
 def _fit(
     registration: Registration,
     name: str,
     forks: Forks,
-    other: Bool[np.ndarray, "forks"],
+    other: ForkFlags,
     fitted: Mapping[str, Mapping[str, Mapping[str, float]]],
     *,
     place: tuple[str, str],
@@ -156,7 +154,7 @@ def _forks(arms: Mapping[str, Mapping[str, Forks]], arm: str, task: str, *, poli
     return arms[arm][task]
 
 
-def _others(forks: Forks, checkpoint: str, task: str, ours: Digests, theirs: Digests) -> Bool[np.ndarray, "forks"]:
+def _others(forks: Forks, checkpoint: str, task: str, ours: Digests, theirs: Digests) -> ForkFlags:
     """Return the forks of every model but this one."""
     parts = partition(forks.prefork)
     same = [theirs.get((task, name)) == ours.get((task, checkpoint)) for name in parts.checkpoints]

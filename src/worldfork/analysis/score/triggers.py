@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkFlags, ForkValues
 from worldfork.analysis.score import permutation_nulls, policies, rankings
 from worldfork.analysis.score.clusters import Partition, partition, place_of, strata
 from worldfork.analysis.score.decisions import NO_SIGNAL, Decisions, Evidence, policy_total
@@ -17,7 +18,16 @@ from worldfork.analysis.score.permutation_nulls import RandomControl
 from worldfork.analysis.score.policies import Baselines, Gain, PolicyFigures, Usefulness, usefulness
 from worldfork.analysis.score.rankings import Ranking, StratifiedAuc
 from worldfork.analysis.score.rules import Family, Place, Rules, Standing
-from worldfork.analysis.score.undefined import Bounds, Estimand, Estimands, Figure, Undefined, divide, divide_bounds
+from worldfork.analysis.score.undefined import (
+    Bounds,
+    Estimand,
+    Estimands,
+    Figure,
+    Undefined,
+    divide,
+    divide_bounds,
+    undefined,
+)
 from worldfork.analysis.score.verdicts import BASELINES, CONTROLS, REQUIRED, adjust
 
 
@@ -83,7 +93,6 @@ class TriggerScore(TriggerFigures):
 
 
 NO_STEPS: Final = Undefined("the ledger does not say how many gradient steps an update takes")
-Fires = Bool[np.ndarray, "forks"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +107,7 @@ class EndpointScale:
 
 
 def endpoint_scales(
-    delta: Float[np.ndarray, "forks"], hold: Float[np.ndarray, "forks episodes"] | None, parts: Partition
+    delta: ForkValues, hold: Float[np.ndarray, "forks episodes"] | None, parts: Partition
 ) -> tuple[EndpointScale, ...] | Undefined:
     """Return the scale of each checkpoint that every policy's endpoint is measured by."""
     if hold is None:
@@ -121,12 +130,7 @@ def endpoint_scales(
 
 
 def endpoint(
-    fired: Fires,
-    delta: Float[np.ndarray, "forks"],
-    scales: Sequence[EndpointScale] | Undefined,
-    *,
-    seed: int,
-    task: str,
+    fired: ForkFlags, delta: ForkValues, scales: Sequence[EndpointScale] | Undefined, *, seed: int, task: str
 ) -> Endpoint | Undefined:
     """Return (mean dR where fired - mean dR) / sigma_ep, averaged over the checkpoints that have a fire.
 
@@ -161,7 +165,7 @@ def measure_triggers(
 
 def _measure(
     evidence: Evidence,
-    scored: Fires,
+    scored: ForkFlags,
     decided: Mapping[str, Decisions],
     baselines: Baselines,
     family: Family,
@@ -223,7 +227,7 @@ def _measure(
 
 
 def _policy(
-    fired: Fires | Undefined, attempted: Forks, scored: Fires, baselines: Baselines, rules: Rules
+    fired: ForkFlags | Undefined, attempted: Forks, scored: ForkFlags, baselines: Baselines, rules: Rules
 ) -> PolicyFigures:
     """Return the figures of a policy on the forks of `attempted` where `scored`.
 
@@ -231,10 +235,7 @@ def _policy(
     its fires would have earned there.
     """
     if isinstance(fired, Undefined):
-        why = fired
-        return PolicyFigures(
-            policy_total=why, fires=why, by_direction=why, gradient_steps=why, earned=why, gains=why, swapped=why
-        )
+        return undefined(PolicyFigures, fired)
     kept, there = attempted.take(scored), fired[scored]
     parts, delta = partition(kept.prefork), kept.delta
     totals = policies.checkpoint_totals(there, delta, parts.checkpoint, count=len(parts.checkpoints))
@@ -257,20 +258,22 @@ def _policy(
     )
 
 
-def _controls(fired: Fires, kept: Forks, nulls: Mapping[str, Float[np.ndarray, "permutations"]]) -> dict[str, Any]:
+def _controls(
+    fired: ForkFlags, kept: Forks, nulls: Mapping[str, Float[np.ndarray, "permutations"]]
+) -> dict[str, Any]:
     observed = policy_total(fired, kept.delta)
     judged = {kind: permutation_nulls.judge(observed, totals) for kind, totals in nulls.items()}
     blocks = {str(count): judged[f"blocks-{count}"] for count in permutation_nulls.BLOCKS}
     return {"random": judged["random"], "random_blocks": blocks, "random_shift": judged["shift"]}
 
 
-def _ranking(decision: Decisions, kept: Forks, scored: Fires, parts: Partition, rules: Rules) -> Ranking:
+def _ranking(decision: Decisions, kept: Forks, scored: ForkFlags, parts: Partition, rules: Rules) -> Ranking:
     if decision.signal is None:
-        return rankings.no_ranking(NO_SIGNAL, NO_SIGNAL)
+        return undefined(Ranking, NO_SIGNAL, auc_clusters=0)
     return rankings.ranking(decision.signal[scored], kept.delta, parts, seed=rules.seed, task=kept.task)
 
 
-def _associations(decision: Decisions, evidence: Evidence, kept: Forks, scored: Fires) -> dict[str, Any]:
+def _associations(decision: Decisions, evidence: Evidence, kept: Forks, scored: ForkFlags) -> dict[str, Any]:
     """Return how a signal goes with dR, with r_hold, with position, and with what diverged."""
     names = ("correlation", "partial_correlation", "spearman_hold", "given_position", "excluded_quantile")
     if decision.signal is None:
@@ -298,7 +301,7 @@ def _per_deployment(policy: PolicyFigures, random: RandomControl | Undefined, ke
     )
 
 
-def _threshold(decision: Decisions, scored: Fires) -> FittedThreshold | Undefined:
+def _threshold(decision: Decisions, scored: ForkFlags) -> FittedThreshold | Undefined:
     if decision.signal is None or decision.threshold_of_all is None:
         return NO_SIGNAL
     value, signal = decision.threshold_of_all, decision.signal[scored]

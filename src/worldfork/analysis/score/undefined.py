@@ -41,6 +41,13 @@ Figure = float | Undefined
 Bounds = Interval | Undefined
 
 
+def undefined(record: type[T], why: Undefined, **defined: Any) -> T:
+    """Return a record whose figures are all undefined for one reason, but for those that are `defined`."""
+    fields: Iterable[dataclasses.Field[Any]] = dataclasses.fields(record)  # type: ignore[arg-type]
+    needed = [field.name for field in fields if field.default is dataclasses.MISSING]
+    return record(**dict.fromkeys(needed, why) | defined)
+
+
 def divide(value: Figure, by: int | float) -> Figure:
     """Return a figure divided by a number; undefined stays undefined."""
     return value if isinstance(value, Undefined) else value / by
@@ -63,7 +70,7 @@ def written_fields(record: Any) -> dict[str, object]:
     return entries
 
 
-def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:
+def settle(value: object) -> tuple[Json, list[dict[str, str]]]:
     """Return plain values and the reasons for the nulls among them.
 
     >>> settle({"a": 1.0, "b": {"c": Undefined("one class only")}})
@@ -90,7 +97,7 @@ def settle(value: object, where: str = "") -> tuple[Json, list[dict[str, str]]]:
             case _:
                 raise TypeError(f"{where}: no JSON value for {type(tree).__name__}")
 
-    return plain(value, where), reasons
+    return plain(value, ""), reasons
 
 
 def finite(value: T) -> T:

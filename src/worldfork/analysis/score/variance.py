@@ -16,10 +16,11 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import stats
 
 from worldfork.analysis.read.outcomes import Forks
+from worldfork.analysis.read.prefork import ForkCodes, ForkValues
 from worldfork.analysis.score import intervals
 from worldfork.analysis.score.clusters import partition, place_of
 from worldfork.analysis.score.undefined import Bounds, Figure, Undefined
@@ -162,9 +163,7 @@ def design_components(forks: Forks) -> DesignComponents:
     )
 
 
-def between_forks(
-    means: Float[np.ndarray, "forks"], checkpoint: Int[np.ndarray, "forks"], point: Int[np.ndarray, "forks"]
-) -> tuple[Figure, Figure, Figure]:
+def between_forks(means: ForkValues, checkpoint: ForkCodes, point: ForkCodes) -> tuple[Figure, Figure, Figure]:
     """Return the components of checkpoint, decision point and fork, by two-way analysis of variance."""
     checkpoints, row = np.unique(checkpoint, return_inverse=True)
     points, column = np.unique(point, return_inverse=True)
@@ -262,8 +261,8 @@ def components_of(forks: Forks) -> Components | Undefined:
 def components(
     update: Float[np.ndarray, "forks draws episodes"],
     hold: Float[np.ndarray, "forks episodes"],
-    checkpoint: Int[np.ndarray, "forks"],
-    point: Int[np.ndarray, "forks"],
+    checkpoint: ForkCodes,
+    point: ForkCodes,
 ) -> Components:
     """Return every component of a study in which each checkpoint has one fork at each decision point, all of one
     size."""
@@ -306,9 +305,7 @@ def _within_fork(table: Float[np.ndarray, "forks draws episodes"]) -> tuple[Figu
     return _two_way(table)
 
 
-def _draw_interval(
-    table: Float[np.ndarray, "forks draws episodes"], checkpoint: Int[np.ndarray, "forks"]
-) -> Bounds:
+def _draw_interval(table: Float[np.ndarray, "forks draws episodes"], checkpoint: ForkCodes) -> Bounds:
     """Return the interval over checkpoints, each with the component of its own forks: how much draws differ may
     depend on the model."""
     found = [_within_fork(table[checkpoint == name])[0] for name in np.unique(checkpoint)]

@@ -12,9 +12,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 from scipy import stats
 
+from worldfork.analysis.score.clusters import ClusterMeans
 from worldfork.analysis.score.effects import Effect
 from worldfork.analysis.score.intervals import (
     SIGNIFICANT,
@@ -162,7 +162,7 @@ def judge_means(effects: Mapping[Place, Effect], family: Family, *, seed: int) -
 
 
 def grade_of(
-    values: Float[np.ndarray, "clusters"], *, adjusted_student_p: Figure, adjusted_sign_flip_p: Figure
+    values: ClusterMeans, *, adjusted_student_p: Figure, adjusted_sign_flip_p: Figure
 ) -> Grade | Undefined:
     """Return the grade of a mean: resolved, leaning or unresolved.
 
@@ -178,7 +178,7 @@ def grade_of(
     return "resolved" if all(not isinstance(p, Undefined) and p < SIGNIFICANT for p in both) else "leaning"
 
 
-def more_checkpoints(values: Float[np.ndarray, "clusters"], *, family: int) -> int | Undefined:
+def more_checkpoints(values: ClusterMeans, *, family: int) -> int | Undefined:
     """Return how many more checkpoints would resolve this mean if it and its spread stayed as they are.
 
     Each p has to pass the strictest step of Holm's adjustment, `family` times itself, and the sign-flip p can not

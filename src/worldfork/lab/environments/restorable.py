@@ -232,7 +232,7 @@ class RestorablePlugin(EnvironmentPlugin):
 
     def actions(self, env: Any) -> tuple[int, float]:
         """Return how many actions there are, and how far each goes either way of zero."""
-        space = getattr(env, "action_space", None)
+        space: Any = getattr(env, "action_space", None)
         if not (hasattr(space, "low") and hasattr(space, "high")):
             raise WorldforkError(
                 f"The simulator of `{type(self).__name__}` has no `action_space` with `low` and `high`. Say in "

@@ -20,10 +20,9 @@ from worldfork.analysis.present.text.formatting import (
 )
 from worldfork.analysis.present.text.value import DOES_NOT_PAY, fitted_at, level_words, place_words, price_from_0
 from worldfork.analysis.score.curves import CurvePoint
-from worldfork.analysis.score.prices import BreakEven, PriceRange
 from worldfork.analysis.score.records import TaskScore
-from worldfork.analysis.score.trials import Trial
 from worldfork.analysis.score.undefined import Undefined, divide, divide_bounds
+from worldfork.analysis.score.value import BreakEven, PriceRange, Trial
 from worldfork.counting import plural
 
 

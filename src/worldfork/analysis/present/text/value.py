@@ -18,9 +18,9 @@ from worldfork.analysis.present.text.formatting import (
 from worldfork.analysis.present.text.triggers import candidates
 from worldfork.analysis.score.curves import Curve, CurvePoint
 from worldfork.analysis.score.intervals import Skew
-from worldfork.analysis.score.prices import BreakEven, PriceRange, Prices
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Interval, Undefined
+from worldfork.analysis.score.value import BreakEven, PriceRange, Prices
 
 CURVE_CAVEAT: Final = (
     "Some of a fork's episodes say how far the model had fallen and the others what updating was worth, so chance "
