@@ -2,6 +2,7 @@
 
     python benchmarks/tdmpc2.py                                    # 1M and 5M, ten seeds of cheetah
     python benchmarks/tdmpc2.py --learning bf16 --planning bf16    # with operands of 16 bits
+    python benchmarks/tdmpc2.py --sizes 1M --profile               # and which kernels a GPU spends its time on
     python benchmarks/tdmpc2.py --sizes tiny --seeds 2 --environments 1 --batch 8 --candidates 32 --steps 2
 
 The programs are those that `worldfork pretrain` runs, from untrained parameters and an empty replay: a step costs
@@ -12,9 +13,13 @@ training takes.
 """
 
 import argparse
+import collections
+import gzip
 import json
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -28,6 +33,8 @@ from worldfork.lab.agents.tdmpc2.pretraining import Trainee
 from worldfork.lab.agents.tdmpc2.recipe import Recipe
 
 ENV_STEPS = 500_000  # of each seed: the training whose time is told
+PROFILED = 3  # calls under the profiler
+SHOWN = 25  # kernels
 
 
 def recipe_of(given: argparse.Namespace, size: str) -> Recipe:
@@ -106,6 +113,27 @@ def seconds(part: Callable[[], None], steps: int) -> tuple[float, float]:
     return first, (time.perf_counter() - began) / steps
 
 
+def kernels(part: Callable[[], None]) -> list[str]:
+    """Return the GPU's kernels of one call, those that take longest first: milliseconds, launches, name."""
+    milliseconds: collections.Counter[str] = collections.Counter()
+    launches: collections.Counter[str] = collections.Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            for _ in range(PROFILED):
+                part()
+            jax.effects_barrier()
+        for file in Path(folder).rglob("*.trace.json.gz"):
+            events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+            rows = {e["pid"] for e in events if e.get("name") == "process_name" and "GPU" in e["args"]["name"]}
+            for event in events:
+                if event.get("ph") == "X" and event["pid"] in rows:
+                    milliseconds[event["name"]] += event["dur"] / 1e3 / PROFILED
+                    launches[event["name"]] += 1
+    total = f"{sum(milliseconds.values()):8.3f} ms in {sum(launches.values()) / PROFILED:.0f} kernels"
+    longest = milliseconds.most_common(SHOWN)
+    return [total, *(f"{taken:8.3f} ms {launches[name] / PROFILED:6.1f} x {name[:90]}" for name, taken in longest)]
+
+
 def measure(given: argparse.Namespace, size: str) -> dict[str, Any]:
     measured = Measured(recipe_of(given, size))
     trained = [x.size for name, x in measured.learners.params.items() if not name.startswith(("target/", "scale/"))]
@@ -114,6 +142,7 @@ def measure(given: argparse.Namespace, size: str) -> dict[str, Any]:
     compiled_learn, learn = seconds(measured.learn, given.steps)
     _, step = seconds(measured.whole, given.steps)
     control_steps = ENV_STEPS / measured.repeat / given.environments
+    profiled = {"plan": kernels(measured.plan), "learn": kernels(measured.learn)} if given.profile else {}
     return {
         "size": size,
         "device": jax.devices()[0].device_kind,
@@ -126,6 +155,7 @@ def measure(given: argparse.Namespace, size: str) -> dict[str, Any]:
         "milliseconds_of_a_control_step": 1e3 * step,
         "minutes_to_half_a_million_steps": control_steps * step / 60,
         "seconds_to_compile": {"plan": compiled_act, "learn": compiled_learn},
+        "kernels": profiled,
     }
 
 
@@ -140,6 +170,7 @@ def main() -> None:
     parser.add_argument("--learning", default="tf32", help="precision of the updates")
     parser.add_argument("--planning", default="tf32", help="precision of the plans")
     parser.add_argument("--steps", type=int, default=50, help="control steps to time")
+    parser.add_argument("--profile", action="store_true", help="list the kernels of a GPU")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     for size in given.sizes:
@@ -161,6 +192,8 @@ def main() -> None:
             "{plan:10.0f} s and {learn:.0f} s for the first plan and update".format(**row["seconds_to_compile"]),
             flush=True,
         )
+        for part, lines in row["kernels"].items():
+            print("\n".join([f"{part}:", *lines]), flush=True)
 
 
 if __name__ == "__main__":
