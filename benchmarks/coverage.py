@@ -1,6 +1,6 @@
 """Do the intervals cover, and do the controls hold their level? By simulation.
 
-    python benchmarks/coverage.py                 # all of docs/scoring.md's tables, about a quarter of an hour
+    python benchmarks/coverage.py                 # tables of results/simulations.md; 15 minutes
     python benchmarks/coverage.py --quick         # a tenth of it
     python benchmarks/coverage.py --only tests    # or intervals, looking, lines, controls, swapped, useful
 

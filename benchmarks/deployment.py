@@ -3,7 +3,7 @@
     python benchmarks/deployment.py                                    # a look: two repetitions of 40 checkpoints
     python benchmarks/deployment.py --seed 1 --repetitions 500 --output strong.npz
     python benchmarks/deployment.py --seed 1 --repetitions 16 --curve --output curve.npz
-    python benchmarks/deployment.py --merge strong.npz --with-curve curve.npz  # the tables of docs/deployment.md
+    python benchmarks/deployment.py --merge strong.npz --with-curve curve.npz  # tables of results/simulations.md
 
 In the linear-quadratic world the expected return of every episode is known in closed form, given the parameters
 along the path. A policy's value is its mean over checkpoints and streams. A repetition follows all policies on
@@ -264,7 +264,7 @@ def without_itself(known: Float64[np.ndarray, "repetitions checkpoints"]) -> Flo
 
 
 def report(followed: Followed, curve: Followed | None) -> None:
-    """All tables, as docs/deployment.md has them."""
+    """All tables, as results/simulations.md has them."""
     _, _, checkpoints, streams = followed.measured.shape
     print(
         f"{checkpoints} checkpoints, {streams} streams each; the value of a policy is its advantage over never in"

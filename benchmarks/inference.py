@@ -1,6 +1,6 @@
 """How tests, intervals, bands and trials behave where the truth is known.
 
-    python benchmarks/inference.py            # every table of docs/statistics.md, with 2,000 studies each
+    python benchmarks/inference.py            # tables of results/simulations.md, with 2,000 studies each
     python benchmarks/inference.py --studies 200 max_t
 
 Means of checkpoints are drawn from a normal, and from distributions with a skewness of -1 and -2 (a shifted gamma

@@ -1,6 +1,6 @@
 """Which rule may stop a study, and what it would have saved.
 
-    python benchmarks/inference.py stopping    # error, power and stops of the candidates: docs/statistics.md
+    python benchmarks/inference.py stopping    # error, power and stops of the candidates: results/simulations.md
     python benchmarks/stopping.py              # the rule replayed on published studies, in many orders
 
 Every candidate looks at the means of checkpoints from the eighth on, after every further one up to the budget.

@@ -1,4 +1,4 @@
-"""What docs/mechanisms.md says of results/mechanisms-demo, against its rows and the demo's."""
+"""What results/which-update.md says of results/mechanisms-demo, against its rows and the demo's."""
 
 import collections
 import re
@@ -33,7 +33,7 @@ def test_the_arm_that_is_the_demos_mechanism_has_the_demos_rows() -> None:
 
 
 def test_the_table_is_that_of_the_ledger() -> None:
-    text = (ROOT / "docs" / "mechanisms.md").read_text()
+    text = (ROOT / "results" / "which-update.md").read_text()
     ours = rows("mechanisms-demo")
     table = dict(
         re.findall(r"^\| `([\w-]+)` \| `[^|]*\| (.*) \|$", text.split("## The same forks")[1], re.MULTILINE)

@@ -72,7 +72,7 @@ def rewritten(study: Study, folder, change, *, registration=None):
         copy.begin({})
         for cell in cells(study.registration):
             source, target = study.cell(cell.id), copy.cell(cell.id)
-            target.begin({**source.configuration, "registration": copy.registration_digest})
+            target.open(target.plan({**source.configuration, "registration": copy.registration_digest}))
             for name in ("stream.parquet", "window.npz", "execution.json"):
                 shutil.copy(source.path / name, target.path / name)
             target.append(change(cell, source.rows()))

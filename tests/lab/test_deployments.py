@@ -245,7 +245,7 @@ def test_a_policy_that_met_other_draws_than_never_does_not_verify(tmp_path: Path
     folder = Study(copy).deployment("periodic", CELL)
     rows = folder.rows()
     (folder.path / folder.lines).unlink()
-    folder.begin(folder.configuration)
+    folder.open(folder.plan(folder.configuration))
     folder.append([rows[0], rows[1].model_copy(update={"draws": "0" * 64}), *rows[2:]])
     (problem,) = verify(copy).problems
     assert f"{CELL} under `periodic`, episode 2: it received other random draws than `" in problem

@@ -734,7 +734,7 @@ def test_a_live_page_grows_with_its_study(browser, small, tmp_path):
         opened = browser.open(f"http://127.0.0.1:{serving.server_port}/#fork=2")
         assert "36 of 72 registered forks" in opened.evaluate("document.getElementById('status').textContent")
         for cell in growing.cells():
-            cell.begin(cell.configuration)
+            cell.open(cell.plan(cell.configuration))
             cell.append(rest[cell.id])
         opened.wait("(document.getElementById('status')?.textContent || '').includes('72 of 72')")
         assert opened.evaluate("location.hash").startswith("#fork=2")

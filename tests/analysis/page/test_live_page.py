@@ -54,7 +54,7 @@ def test_a_page_is_made_when_rows_arrive_and_kept_otherwise(served, small):
     assert len(made) == 1
     before = ask(serving, "/version")[1]
     cell = study.cells()[0]
-    cell.begin(cell.configuration)
+    cell.open(cell.plan(cell.configuration))
     cell.append(small.cell(cell.id).rows()[2:3])
     assert ask(serving, "/version")[1] != before
     assert "25 of 72 registered forks" in ask(serving, "/")[1]

@@ -285,7 +285,7 @@ def tiny_study(folder: Path, *, text=AUTHORED, clean=None, **changes) -> Path:
         for checkpoint in (0, 1):
             cell = study.cell(f"tiny-linear_quadratic-c{checkpoint}-away-s0")
             model = {"checkpoint": {"clean_return": clean[checkpoint]}} if clean else {}
-            cell.begin({"cell": cell.id, "registration": registration.digest, **model})
+            cell.open(cell.plan({"cell": cell.id, "registration": registration.digest, **model}))
             errors = np.arange(30.0) + checkpoint
             cell.write_stream({"step": np.arange(30), "error": errors}, {"first": np.zeros(30, bool)})
             rows = []

@@ -337,8 +337,8 @@ def test_the_interval_of_an_order_is_that_of_all_resamples_of_checkpoints() -> N
 
 
 def test_cautions_about_fitted_thresholds_say_what_was_measured() -> None:
-    """The lowest and the highest share of the table in docs/deployment.md."""
-    page = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    """The lowest and the highest share of the table in results/simulations.md."""
+    page = (Path(__file__).parents[3] / "results" / "simulations.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| (?:strong|mild) \|.*\| ([\d.]+)% ± [\d.]+% \| ([\d.]+)% ± [\d.]+% \|$", page, re.MULTILINE
     )
@@ -350,7 +350,7 @@ def test_cautions_about_fitted_thresholds_say_what_was_measured() -> None:
 
 def test_cautions_about_few_checkpoints_say_what_was_measured() -> None:
     """With one stream, under both drifts, where nothing diverged: the second and the fourth table of coverage."""
-    page = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "results" / "simulations.md").read_text(encoding="utf-8")
     head = "| policy | updates | outcome | value | measured | skewness | 5 | 10 | 20 | 40 |\n"
     tables = [part.partition("\n\n")[0].splitlines()[1:] for part in page.split(head)[1:]]
     rows = [re.findall(r"([\d.]+)% ±", line) for line in (*tables[1], *tables[3])]
