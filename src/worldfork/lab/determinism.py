@@ -26,7 +26,7 @@ PINNED: Final = (
 )
 
 # Makers of processors that gave the same digits under a version of jax: the demo's 36 rows, in every field. Their
-# gradients differed under jax 0.11.2 (docs/throughput.md).
+# gradients differed under jax 0.11.2 (docs/reproducibility.md).
 AGREEING: Final[Mapping[str, frozenset[str]]] = {"0.10.2": frozenset({"AuthenticAMD", "GenuineIntel"})}
 
 
