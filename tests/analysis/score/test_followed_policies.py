@@ -23,7 +23,7 @@ from worldfork.analysis.present.tables.deployments import ORDERS, deployments, f
 from worldfork.analysis.present.text.deployments import best_first, forecast_words, realised
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read.ledger import open_ledger
-from worldfork.analysis.read.outcomes import Table
+from worldfork.analysis.read.outcomes import ForkTable
 from worldfork.analysis.read.study import Deployed, Rows, read_deployments
 from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.clusters import partition
@@ -122,7 +122,7 @@ def test_a_threshold_does_not_know_its_own_checkpoint(study: Study, monkeypatch:
     before = thresholds(study).policies["residual"][TASK]
     real = fitting.study_table
 
-    def scrambled(source: Study, rows: Rows) -> Table:
+    def scrambled(source: Study, rows: Rows) -> ForkTable:
         """The same ledger, in which updating checkpoint 1 was worth the opposite, a thousandfold."""
         table = real(source, rows)
         forks = table.arms["many"][TASK]

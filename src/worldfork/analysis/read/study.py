@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from worldfork.analysis.read.outcomes import Draw, Forks, Table, over_draws, require_scorable
+from worldfork.analysis.read.outcomes import Draw, Forks, ForkTable, over_draws, require_scorable
 from worldfork.analysis.read.prefork import Prefork, StreamLog
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import parquet_columns, read_bytes
@@ -42,7 +42,7 @@ def _require_scorable(registration: Registration, rows: Rows) -> None:
             require_scorable((*row.hold, *row.update), where=f"{cell.id}, fork {row.k}")
 
 
-def study_table(study: Study, rows: Rows) -> Table:
+def study_table(study: Study, rows: Rows) -> ForkTable:
     """Return the forks by arm and task, in the order registered: doses ascend as their author wrote them."""
     registration = study.registration
     _require_scorable(registration, rows)
@@ -64,7 +64,7 @@ def study_table(study: Study, rows: Rows) -> Table:
         for row in in_order
         if None in (row.r_hold, row.r_update)
     )
-    return Table(arms, failed=failed)
+    return ForkTable(arms, failed=failed)
 
 
 def _gradient_steps(mechanism: Mechanism) -> int | None:

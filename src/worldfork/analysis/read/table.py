@@ -17,10 +17,10 @@ from worldfork.analysis.read.outcomes import (
     SIGNAL,
     Draw,
     Forks,
+    ForkTable,
     Frame,
     Outcomes,
     Returns,
-    Table,
     over_draws,
 )
 from worldfork.analysis.read.prefork import Prefork
@@ -181,7 +181,7 @@ def read_table(
     higher_is_better: bool = True,
     failure_return: float | None = None,
     columns: Mapping[str, str] | None = None,
-) -> Table:
+) -> ForkTable:
     """Return the flat table in a .csv, .parquet or .jsonl file, or in a data frame.
 
     Args:
@@ -241,7 +241,7 @@ def _finite(failure: object) -> float | None:
     return float(failure)
 
 
-def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) -> Table:
+def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) -> ForkTable:
     """Check a table and cut it into arms and tasks."""
     if absent := [column for column in REQUIRED if column not in frame.columns]:
         raise WorldforkError(
@@ -282,7 +282,7 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
         )
         arms.setdefault(part["arm"][0], {})[part["task"][0]] = forks
     columns = {*READ, *signals}
-    return Table(
+    return ForkTable(
         arms,
         tuple(column for column in frame.columns if column not in columns),
         failed=_failures(failed, place, means),
