@@ -177,11 +177,11 @@ class Part:
     columns: Columns
 
 
-def write_segment(study: Path, name: str, k: int, logs: Sequence[Part], windows: Sequence[Part]) -> None:
+def write_segment(study: Path, name: str, k: int, logs: Sequence[Part], recordings: Sequence[Part]) -> None:
     """Write the logs and the transitions of a batch's episode k, each file whole."""
     place = study / SEGMENTS / f"{name}-k{k}.npz"
     files.make_folders(place.parent)
-    arrays.write_npz(place, {**_named(windows), **_joined(windows, np.stack)})
+    arrays.write_npz(place, {**_named(recordings), **_joined(recordings, np.stack)})
     lengths = [len(next(iter(part.columns.values()))) for part in logs]
     named = {key: np.repeat(values, lengths) for key, values in _named(logs).items()}
     arrays.write_parquet(place.with_suffix(".parquet"), {**named, **_joined(logs, np.concatenate)})
@@ -207,7 +207,7 @@ def read_log_parts(path: Path) -> Iterator[Part]:
         yield Part(str(policy[start]), str(cell[start]), part)
 
 
-def read_window_parts(path: Path) -> Iterator[Part]:
+def read_recording_parts(path: Path) -> Iterator[Part]:
     """Yield the transitions of each deployment in a segment."""
     columns, policies, cells = _named_columns(arrays.read_npz(path), path)
     for index, (policy, cell) in enumerate(zip(policies, cells, strict=True)):

@@ -17,7 +17,7 @@ from worldfork.ledger.closed_loop import (
     is_kept,
     policy_of,
     read_log_parts,
-    read_window_parts,
+    read_recording_parts,
     segment_files,
     titled,
 )
@@ -30,7 +30,7 @@ from worldfork.registration import Cell, Registration, deployments, difference
 Rows = Mapping[Deployed, list[DeploymentRow]]
 READERS: tuple[tuple[str, str, Callable[[Path], Iterator[Part]]], ...] = (
     (".parquet", "stream", read_log_parts),
-    (".npz", "window", read_window_parts),
+    (".npz", "window", read_recording_parts),
 )
 
 

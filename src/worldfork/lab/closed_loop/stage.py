@@ -100,8 +100,8 @@ def _write(study: StudyWriter, ended: Ended) -> None:
             require_again(f"{place[1]}, policy `{place[0]}`, episode {k}", written, row)
     episodes = list(zip(named, ended.advanced.episodes, strict=True))
     logs = [Part(*place, stream.log) for place, stream in episodes]
-    windows = [Part(*place, stream.recording) for place, stream in episodes]
-    write_segment(study.path, ended.batch.name, k, logs, windows)
+    recordings = [Part(*place, stream.recording) for place, stream in episodes]
+    write_segment(study.path, ended.batch.name, k, logs, recordings)
     for place, row in zip(named, rows, strict=True):
         if k > len(study.deployed_rows[place]):
             study.deployed_rows[place] += study.deployment(*place).append([row])
