@@ -53,7 +53,7 @@ PATIENCE: Final = 10.0  # seconds for a process that has been killed, or has let
 WORKERS_RULES: Final = ("attempts", "deadline", "twice")  # settings that need a process which may be lost
 
 Pipe: TypeAlias = "connection.Connection[Any, Any]"  # of pickled tasks and results
-Place = tuple[str, float] | None  # a GPU and the share of it that a process may take; None without GPUs
+GpuShare = tuple[str, float] | None  # a GPU and the share of it that a process may take; None without GPUs
 
 
 class Local(ExecutorPlugin):
@@ -110,7 +110,7 @@ class _Process:
 
     process: "Popen[bytes]"
     pipe: Pipe
-    place: Place
+    gpu_share: GpuShare
     has_begun: bool = False
 
     @property
@@ -129,7 +129,7 @@ class _Processes:
 
     def __init__(self, workers: int, gpus: Sequence[str]) -> None:
         gpu_of_each = list(itertools.islice(itertools.cycle(gpus), workers))
-        self._free: list[Place] = [(gpu, 1 / gpu_of_each.count(gpu)) for gpu in gpu_of_each] or [None] * workers
+        self._free: list[GpuShare] = [(gpu, 1 / gpu_of_each.count(gpu)) for gpu in gpu_of_each] or [None] * workers
         self._all: dict[str, _Process] = {}
         self._idle: list[str] = []  # the last to have worked is the last
         self._failed_starts = 0
@@ -141,8 +141,8 @@ class _Processes:
 
     def grow(self) -> bool:
         while self._free:
-            place = self._free.pop(0)
-            begun = _begin(place)
+            gpu_share = self._free.pop(0)
+            begun = _begin(gpu_share)
             self._all[begun.name] = begun
         return any(not process.has_begun for process in self._all.values())
 
@@ -198,7 +198,7 @@ class _Processes:
         process.wait()  # what it held of a GPU's memory is free for the next
         process.pipe.close()
         if not shun:
-            self._free.append(process.place)
+            self._free.append(process.gpu_share)
 
     def let_go(self) -> None:
         """Close all pipes, so that the processes end."""
@@ -230,10 +230,10 @@ work(*arguments)
 """
 
 
-def _begin(place: Place) -> _Process:
+def _begin(gpu_share: GpuShare) -> _Process:
     """Begin a process: a fresh interpreter, since a forked one would inherit threads and device handles."""
     ours, theirs = connection.Pipe()
-    gpu, share = place or (None, 1.0)
+    gpu, share = gpu_share or (None, 1.0)
     process = Popen(  # noqa: S603 - this interpreter, our own module
         [sys.executable, "-P", "-c", WORKER, str(theirs.fileno()), str(os.getpid()), str(share), *sys.path],
         env=os.environ if gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": gpu},
@@ -242,7 +242,7 @@ def _begin(place: Place) -> _Process:
         process_group=0,  # Ctrl-C is for its parent, which ends it
     )
     theirs.close()
-    return _Process(process, ours, place)
+    return _Process(process, ours, gpu_share)
 
 
 def _ending(code: int | None) -> str:

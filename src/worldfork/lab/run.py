@@ -43,7 +43,7 @@ from worldfork.ledger import files
 from worldfork.ledger.cell import ChainFolder
 from worldfork.ledger.consistency import counted_twice, model_of
 from worldfork.ledger.looks import follow, outcome
-from worldfork.ledger.row import ForkRow
+from worldfork.ledger.row import ForkRow, Rows
 from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import (
@@ -59,7 +59,6 @@ from worldfork.registration import (
 )
 from worldfork.registration.reading import require_tasks
 
-Rows = dict[Cell, list[ForkRow]]
 Result = TypeVar("Result", Described, Streamed, Labelled, closed_loop.Ended)
 FAILURES: Final = "failures.log"  # tracebacks, for whoever wrote the code that failed
 

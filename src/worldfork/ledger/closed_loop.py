@@ -25,7 +25,8 @@ from worldfork.ledger.arrays import Columns
 from worldfork.ledger.cell import ChainFolder
 from worldfork.ledger.documents import ChainRecord
 from worldfork.ledger.row import CellRow, Count, FitRecord, Number, Signals
-from worldfork.registration import Registration
+from worldfork.registration import Cell, Registration
+from worldfork.triggers import CellKey
 from worldfork.triggers.policy import Policy, in_json, normal_threshold
 from worldfork.validation import Record
 
@@ -134,6 +135,11 @@ class Thresholds(Record):
     def of(self, policy: str, task: str, checkpoint: int | str) -> Threshold:
         """Return the threshold of a policy on one checkpoint; None if it has none."""
         return self.policies.get(policy, {}).get(task, {}).get(str(checkpoint))
+
+
+def cell_key(cell: Cell) -> CellKey:
+    """Return the deployment that a cell is of, whatever its arm and the draw of its updates."""
+    return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
 
 
 def policy_of(registration: Registration, name: str, *, threshold: Threshold) -> Policy:

@@ -24,7 +24,7 @@ from worldfork.analysis.present.text.deployments import best_first, forecast_wor
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read.ledger import open_ledger
 from worldfork.analysis.read.outcomes import ForkTable
-from worldfork.analysis.read.study import Deployed, Rows, read_deployments
+from worldfork.analysis.read.study import Deployed, read_deployments
 from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import decide
@@ -44,6 +44,7 @@ from worldfork.analysis.score.thresholds import decisions_on, fit_thresholds
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
 from worldfork.ledger.closed_loop import Thresholds, policy_of
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root
 from worldfork.randomness import Event

@@ -5,12 +5,13 @@ import dataclasses
 import polars as pl
 
 from worldfork.analysis.read.outcomes import EPISODES, SIGNAL, ForkTable
-from worldfork.analysis.read.study import Rows, deployment_rows, read_rows
+from worldfork.analysis.read.study import deployment_rows, read_rows
 from worldfork.analysis.read.table import read_table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.closed_loop import TrialRecord
 from worldfork.ledger.publish import STREAMS, left_out
 from worldfork.ledger.recorded import RecordedLedger
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.registration import stream_owner
 

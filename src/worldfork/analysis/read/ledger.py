@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from worldfork.analysis.read.outcomes import ForkTable, Frame
-from worldfork.analysis.read.study import Rows, read_rows, study_table
+from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import SUFFIX, TABLES, is_archive, locate, nearest_study
 from worldfork.ledger.recorded import RecordedLedger, RecorderSettings, is_recorded
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import require_as_registered
 from worldfork.registration import Registration

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from worldfork import registry
-from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
+from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
 from worldfork.fixed_policies import FIXED_POLICIES
-from worldfork.ledger.closed_loop import recorded_signals
+from worldfork.ledger.closed_loop import cell_key, recorded_signals
 from worldfork.ledger.publish import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
 from worldfork.registration.schema import CANDIDATES

@@ -21,7 +21,7 @@ from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Cell, Registration
 from worldfork.registry import Located
 
-Place = tuple[str, int]  # a task and the index of a checkpoint
+TaskCheckpoint = tuple[str, int]  # the task, and the index of the checkpoint
 KEPT: Final = 64  # checkpoints that were read last
 
 
@@ -31,7 +31,7 @@ class Context:
     def __init__(
         self,
         registration: Registration,
-        checkpoints: Mapping[Place, Sequence[Blob]],
+        checkpoints: Mapping[TaskCheckpoint, Sequence[Blob]],
         *,
         threads: int | None = None,
     ) -> None:

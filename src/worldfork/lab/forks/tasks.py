@@ -22,7 +22,7 @@ from worldfork.errors import Failed
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.determinism import as_recorded, flags, processor
-from worldfork.lab.forks.context import Context, Place
+from worldfork.lab.forks.context import Context, TaskCheckpoint
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.stream import Stream, deploy
@@ -52,10 +52,10 @@ class Setting:
     """Input of a task: the registration in canonical JSON, and the files of the checkpoints that it reads."""
 
     registration: str
-    checkpoints: tuple[tuple[Place, tuple[Blob, ...]], ...]
+    checkpoints: tuple[tuple[TaskCheckpoint, tuple[Blob, ...]], ...]
 
     @classmethod
-    def of(cls, registration: Registration, checkpoints: Mapping[Place, tuple[Blob, ...]]) -> "Setting":
+    def of(cls, registration: Registration, checkpoints: Mapping[TaskCheckpoint, tuple[Blob, ...]]) -> "Setting":
         """Return the setting of a registration and the files of its checkpoints."""
         in_json = canonical(registration.model_dump(mode="json", by_alias=True))
         return cls(in_json, tuple(checkpoints.items()))
@@ -238,8 +238,8 @@ def describe(context: Context, cells: tuple[Cell, ...]) -> Described:
         modules = _modules(context, cell)
         files.setdefault(source := digest(modules), modules)
         configurations.append({**configuration(context, cell), "shares": shares, "source": source})
-    places = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells)
-    remarks = [remark for place in places if (remark := context.checkpoint(*place).remark)]
+    checkpoints = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells)
+    remarks = [remark for task, index in checkpoints if (remark := context.checkpoint(task, index).remark)]
     maker, model = processor()
     host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
     return Described(configurations, remarks, files, {**host, "processor": f"{maker} {model}".strip()})
