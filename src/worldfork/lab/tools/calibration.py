@@ -17,9 +17,9 @@ from worldfork.lab.agents.linear_quadratic import LinearQuadratic
 from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.jobs import run_streams
 from worldfork.lab.forks.label import Fork, fork_levels, rows_of, update_and_evaluate
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.stream import Stream
 from worldfork.progress import Progress, silent
 from worldfork.registration import Cell, Registration, read

@@ -1,6 +1,6 @@
 """Segments of deployments as data: what an executor hands to a worker, and what comes back.
 
-Segments follow one another, so a task carries the state to go on from, or, where a run was interrupted, the rows
+Segments follow one another, so a job carries the state to go on from, or, where a run was interrupted, the rows
 and streams that it is made of. Batches are independent of one another. Arrays that leave the process become
 NumPy's, which a driver without an accelerator and its libraries can pass on.
 """
@@ -15,10 +15,10 @@ from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches
 from worldfork.lab.closed_loop.segment import Advanced, advance
 from worldfork.lab.closed_loop.state import State, begin, rebuild, shape_of
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.tasks import (
+from worldfork.lab.forks.jobs import (
     Described,
     Identity,
-    Task,
+    Job,
     configuration,
     module_sources,
     require_identity,
@@ -40,7 +40,7 @@ class Ended:
 
 
 @dataclasses.dataclass(frozen=True)
-class DescribeDeployments(Task):
+class DescribeDeployments(Job):
     """Describe what will determine the rows of every policy on every cell."""
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class DescribeDeployments(Task):
 
 
 @dataclasses.dataclass(frozen=True)
-class Advance(Task):
+class Advance(Job):
     """Run the next segment of a batch from a state, from its history, or, with neither, its first."""
 
     batch: Batch
@@ -128,4 +128,4 @@ def _modules(context: Context, policy: str, cell: Cell) -> dict[str, str]:
     named = [located.module for located in context.code(cell).values()]
     if trigger not in FIXED_POLICIES and trigger not in recorded_signals(registration):
         named.append(registry.locate("triggers", trigger).module)
-    return module_sources(("worldfork.lab.closed_loop.tasks", *named))
+    return module_sources(("worldfork.lab.closed_loop.jobs", *named))
