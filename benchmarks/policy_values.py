@@ -19,9 +19,9 @@ from worldfork.lab.closed_loop.state import Shape, State, begin, shape_of
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.environments.linear_quadratic import Matrices, World
 from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.jobs import run_streams
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.stream import Stream
 from worldfork.ledger.closed_loop import Thresholds
 from worldfork.ledger.row import ForkRow, mean

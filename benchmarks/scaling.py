@@ -9,8 +9,8 @@ and the CPU seconds of the workers and of the driver, which say the same on a ma
 
 The second prints rows a second written, verified and scored. One cell of the linear-quadratic study is computed.
 Every other cell is answered with its stream and its rows under another name, so that what is timed is the driver
-alone: making tasks, reading results, chaining and writing rows, with every block on disk before the next. Also says
-how many bytes a task and its result are, as they go over a network.
+alone: making jobs, reading results, chaining and writing rows, with every block on disk before the next. Also says
+how many bytes a job and its result are, as they go over a network.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from cluster_stage import metered
 
 import worldfork as wf
 from worldfork.executors.base import Executor, opened
-from worldfork.lab.forks.tasks import Label, Labelled, RunStreams, Streamed
+from worldfork.lab.forks.jobs import Label, Labelled, RunStreams, Streamed
 from worldfork.lab.run import run
 
 STUDY = """
@@ -62,30 +62,30 @@ class Answering:
     def __init__(self) -> None:
         self.streams: list[Any] = []
         self.rows: dict[int, Any] = {}
-        self.size = (0, 0)  # bytes of the last task and its result
+        self.size = (0, 0)  # bytes of the last job and its result
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
-        for index, task in enumerate(tasks):
-            yield index, self.answer(function, task)
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
+        for index, job in enumerate(jobs):
+            yield index, self.answer(function, job)
 
-    def answer(self, function: Callable[[Any], Any], task: Any) -> Any:
-        if isinstance(task, RunStreams):
+    def answer(self, function: Callable[[Any], Any], job: Any) -> Any:
+        if isinstance(job, RunStreams):
             if not self.streams:
-                result = function(task)
+                result = function(job)
                 assert isinstance(result, Streamed), result
                 self.streams = result.streams[:1]
-            return Streamed(self.streams * len(task.cells), 0.0, "nobody")
-        if not isinstance(task, Label):
-            return function(task)
-        missing = [fork for fork in task.forks if fork.k not in self.rows]
+            return Streamed(self.streams * len(job.cells), 0.0, "nobody")
+        if not isinstance(job, Label):
+            return function(job)
+        missing = [fork for fork in job.forks if fork.k not in self.rows]
         if missing:
-            result = function(task)
+            result = function(job)
             assert isinstance(result, Labelled), result
             self.rows.update({row.k: row for row in result.rows})
-        rows = [self.rows[fork.k].model_copy(update={"cell": fork.cell.id}) for fork in task.forks]
+        rows = [self.rows[fork.k].model_copy(update={"cell": fork.cell.id}) for fork in job.forks]
         result = Labelled(rows, 0.0, {}, "nobody")
         if not self.size[0]:
-            self.size = len(pickle.dumps(task)), len(pickle.dumps(result))
+            self.size = len(pickle.dumps(job)), len(pickle.dumps(result))
         return result
 
 
@@ -123,13 +123,13 @@ def measure(forks: int, *, block: int, root: Path) -> None:
 
 
 class Metered:
-    """An executor whose workers say how much CPU time a task took."""
+    """An executor whose workers say how much CPU time a job took."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor, self.cpu = executor, 0.0
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
-        for index, (result, seconds) in self.executor.map(functools.partial(metered, function), tasks):
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
+        for index, (result, seconds) in self.executor.map(functools.partial(metered, function), jobs):
             self.cpu += seconds
             yield index, result
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kill_and_resume import REGISTRATION
 
-from worldfork.lab.closed_loop.tasks import Advance
+from worldfork.lab.closed_loop.jobs import Advance
 
 DEPLOYED = (
     REGISTRATION.replace('name = "killed"', 'name = "deployed"')
@@ -54,11 +54,11 @@ class Interrupted:
     def __init__(self, segments: int) -> None:
         self.segments = segments
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        for index, task in enumerate(tasks):
-            if isinstance(task, Advance):
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        for index, job in enumerate(jobs):
+            if isinstance(job, Advance):
                 if self.segments == 0:
                     raise KeyboardInterrupt
                 self.segments -= 1
-                task = pickle.loads(pickle.dumps(task))
-            yield index, function(task)
+                job = pickle.loads(pickle.dumps(job))
+            yield index, function(job)

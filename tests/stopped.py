@@ -45,7 +45,7 @@ def write(
             study.begin({cell.id: tiny.configuration(registration, cell) for cell in due})
             tiny.keep_modules(study)
             for cell in due:
-                study.cell(cell.id).write_stream(tiny.STREAM, tiny.WINDOW)
+                study.cell(cell.id).write_stream(tiny.STREAM, tiny.RECORDING)
                 rows[cell] = study.cell(cell.id).append([_fork(cell, k, of_fork(cell, k)) for k in (1, 2, 3)])
             study.record_looks(follow(registration, rows).looks)
     return study

@@ -55,7 +55,7 @@ STREAM = {
     "spread": np.full(3 * STEPS, np.nan),
 }
 MODULES = {"worldfork.made_up": "0" * 64}
-WINDOW = {"observation": np.ones((4, 2)), "first": np.array([True, False, False, False])}
+RECORDING = {"observation": np.ones((4, 2)), "first": np.array([True, False, False, False])}
 
 
 def fork(k: int, **changes: Any) -> ForkRow:
@@ -81,7 +81,7 @@ def fork(k: int, **changes: Any) -> ForkRow:
         "unstable_episodes": Counts(hold=0, update=0),
         "draws": Digests(hold="d", update="d"),
         "stream": arrays.content_digest(STREAM),
-        "window": arrays.content_digest(WINDOW),
+        "window": arrays.content_digest(RECORDING),
         "prev": "",
         "digest": "",
     }
@@ -150,7 +150,7 @@ def write(
         for cell_id, there in known.items():
             cell = study.cell(cell_id)
             if not cell.has_stream():
-                cell.write_stream(STREAM, WINDOW)
+                cell.write_stream(STREAM, RECORDING)
             missing = []
             for k in range(len(there) + 1, rows + 1):
                 if (altered := of_cell(by_id[cell_id], k)) is None:

@@ -164,10 +164,9 @@ def score(
     Undefined(why='no fork of this checkpoint was retained')
     """
     from worldfork.analysis.present.summary import summarise
-    from worldfork.analysis.score import Score, score_ledger
+    from worldfork.analysis.score import score_ledger
 
-    Score.writer = summarise  # scoring knows no medium: the front door says how a score is written
-    return score_ledger(
+    scored = score_ledger(
         source,
         arm=arm,
         contrast=contrast,
@@ -180,6 +179,7 @@ def score(
         progress=progress or silent,
         **rules,
     )
+    return dataclasses.replace(scored, writer=summarise)  # scoring knows no medium
 
 
 @shows_progress

@@ -19,16 +19,16 @@ FORTY_YEARS = 40 * 365 * 86400.0
 
 
 class Skewed:
-    """This process, whose clocks are wrong while it does a task: forty years ahead, and running backwards."""
+    """This process, whose clocks are wrong while it does a job: forty years ahead, and running backwards."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
-        for index, task in enumerate(tasks):
-            yield index, self._skewed(function, task)
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
+        for index, job in enumerate(jobs):
+            yield index, self._skewed(function, job)
 
-    def _skewed(self, function: Callable[[Any], Any], task: Any) -> Any:
+    def _skewed(self, function: Callable[[Any], Any], job: Any) -> Any:
         real, backwards = time.time, itertools.count(1e6, -1.0)
 
         def stopwatch() -> float:
@@ -40,7 +40,7 @@ class Skewed:
             patch.setattr(time, "time_ns", lambda: int(1e9 * (real() + FORTY_YEARS)))
             patch.setattr(time, "perf_counter", stopwatch)
             patch.setattr(time, "monotonic", stopwatch)
-            return function(task)
+            return function(job)
 
 
 def test_a_worker_whose_clock_is_wrong_changes_no_byte(tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ def test_what_the_kit_builds_it_closes() -> None:
     closed: list[str] = []
 
     class Serial(ExecutorPlugin):
-        def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-            for index, task in enumerate(tasks):
-                yield index, function(task)
+        def map(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+            for index, job in enumerate(jobs):
+                yield index, function(job)
 
         def close(self) -> None:
             closed.append("closed")

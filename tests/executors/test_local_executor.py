@@ -25,7 +25,7 @@ def die(how: str) -> None:
         os.kill(os.getpid(), signal.Signals[how])
     elif how == "os._exit":
         os._exit(3)
-    elif how == "sys.exit":  # no task's function lets it pass, and no worker is worse for one that does
+    elif how == "sys.exit":  # no job's function lets it pass, and no worker is worse for one that does
         sys.exit(0)
 
 
@@ -38,8 +38,8 @@ DEATHS = {
 }
 
 
-def die_the_first_time(task: tuple[str, str]) -> str:
-    how, path = task
+def die_the_first_time(job: tuple[str, str]) -> str:
+    how, path = job
     with contextlib.suppress(FileExistsError):
         Path(path).touch(exist_ok=False)
         die(how)
@@ -47,9 +47,9 @@ def die_the_first_time(task: tuple[str, str]) -> str:
 
 
 def test_what_a_killed_worker_was_doing_is_given_to_another(tmp_path: Path) -> None:
-    tasks = [(how, str(tmp_path / how)) for how in [*DEATHS, "not at all"]]
+    jobs = [(how, str(tmp_path / how)) for how in [*DEATHS, "not at all"]]
     executor = Local(workers=2)
-    assert dict(executor.map(die_the_first_time, tasks)) == dict(enumerate([*DEATHS, "not at all"]))
+    assert dict(executor.map(die_the_first_time, jobs)) == dict(enumerate([*DEATHS, "not at all"]))
     executor.close()
 
 
@@ -289,7 +289,7 @@ with interruptible('go on') as check:
     ],
 )
 @pytest.mark.parametrize(
-    ("site", "tasks", "lines"),
+    ("site", "jobs", "lines"),
     [
         pytest.param("", [1, 2], 2, id="while both compute"),
         pytest.param(LATE, [1, 2], 2, id="while both are being started"),
@@ -297,12 +297,12 @@ with interruptible('go on') as check:
     ],
 )
 def test_an_interrupt_of_all_processes_is_one_sentence(
-    site: str, tasks: list[int], lines: int, number: int, status: int, sentence: str, tmp_path: Path
+    site: str, jobs: list[int], lines: int, number: int, status: int, sentence: str, tmp_path: Path
 ) -> None:
     """Both reach the workers too, as a terminal sends Ctrl-C, and SLURM or `timeout` SIGTERM. Nobody complains of
     it, whatever the workers are doing at the time."""
     (tmp_path / "sitecustomize.py").write_text(site)
-    script = INTERRUPTED.replace("TASKS", str(tasks))
+    script = INTERRUPTED.replace("TASKS", str(jobs))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     with subprocess.Popen(
         [sys.executable, "-c", script],

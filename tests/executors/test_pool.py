@@ -42,7 +42,7 @@ class MadeUp:
         self.shunned: set[int] = set()
         self.queue: collections.deque[Event] = collections.deque()
         self.given: list[tuple[str, int]] = []
-        self.most = 0  # tasks that were under way at once
+        self.most = 0  # jobs that were under way at once
         self.begun_at: list[float] = []
 
     def clock(self) -> float:
@@ -61,13 +61,13 @@ class MadeUp:
                 self.waiting.append(worker)
         return False
 
-    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+    def submit(self, worker: str, function: Callable[[Any], Any], job: Any) -> None:
         self.waiting.remove(worker)
-        self.given.append((worker, task))
+        self.given.append((worker, job))
         self.most = max(self.most, len(self.workers) - len(self.waiting))
         try:
-            result = self.act(worker, task)
-            self.queue.append(Returned(worker, function(task) if result is None else result))
+            result = self.act(worker, job)
+            self.queue.append(Returned(worker, function(job) if result is None else result))
         except Die:
             self.queue.append(Lost(worker, "was killed"))
         except Hang:
@@ -99,14 +99,14 @@ def square(number: int) -> int:
 SQUARES = {number: number * number for number in range(12)}
 
 
-def outcome(cluster: MadeUp, tasks: int = 12, **rules: Any) -> dict[int, Any]:
-    results = list(spread(cluster, square, range(tasks), rules=Rules(**rules), clock=cluster.clock))
-    assert len(dict(results)) == len(results), "a task came back twice"
+def outcome(cluster: MadeUp, jobs: int = 12, **rules: Any) -> dict[int, Any]:
+    results = list(spread(cluster, square, range(jobs), rules=Rules(**rules), clock=cluster.clock))
+    assert len(dict(results)) == len(results), "a job came back twice"
     return dict(results)
 
 
 def test_every_task_is_done_once_and_no_worker_has_two() -> None:
-    cluster = MadeUp(3, lambda worker, task: None)
+    cluster = MadeUp(3, lambda worker, job: None)
     assert outcome(cluster) == SQUARES
     assert len(cluster.given) == 12
     assert cluster.most == 3
@@ -115,8 +115,8 @@ def test_every_task_is_done_once_and_no_worker_has_two() -> None:
 def test_what_dies_costs_time_only_and_workers_are_begun_again_ever_more_slowly() -> None:
     deaths = iter(range(4))
 
-    def act(worker: str, task: int) -> None:
-        if task == 5 and next(deaths) < 3:
+    def act(worker: str, job: int) -> None:
+        if job == 5 and next(deaths) < 3:
             raise Die
 
     cluster = MadeUp(1, act)
@@ -129,8 +129,8 @@ def test_what_dies_costs_time_only_and_workers_are_begun_again_ever_more_slowly(
 
 
 def test_a_task_that_takes_every_worker_with_it_is_given_up_and_the_others_are_done() -> None:
-    def act(worker: str, task: int) -> None:
-        if task == 5:
+    def act(worker: str, job: int) -> None:
+        if job == 5:
             raise Die
 
     results = outcome(MadeUp(2, act), attempts=3)
@@ -144,8 +144,8 @@ def test_a_task_that_takes_every_worker_with_it_is_given_up_and_the_others_are_d
 def test_a_worker_that_runs_out_of_memory_is_lost_like_one_that_dies() -> None:
     full: list[str] = []
 
-    def act(worker: str, task: int) -> Failed | None:
-        if task == 5 and len(full) < 2:
+    def act(worker: str, job: int) -> Failed | None:
+        if job == 5 and len(full) < 2:
             full.append(worker)
             return Failed("MemoryError: 9 GB", "", exhausted=True)
         return None
@@ -157,7 +157,7 @@ def test_a_worker_that_runs_out_of_memory_is_lost_like_one_that_dies() -> None:
 
 
 def test_a_task_that_no_memory_is_enough_for_is_given_up() -> None:
-    cluster = MadeUp(2, lambda worker, task: Failed("9 GB", "", exhausted=True) if task == 5 else None)
+    cluster = MadeUp(2, lambda worker, job: Failed("9 GB", "", exhausted=True) if job == 5 else None)
     failed = outcome(cluster, attempts=3)[5]
     assert isinstance(failed, Failed)
     assert "3 workers were lost over it" in failed.reason
@@ -167,8 +167,8 @@ def test_a_task_that_no_memory_is_enough_for_is_given_up() -> None:
 def test_a_worker_that_hangs_is_ended_at_its_deadline() -> None:
     hung: list[str] = []
 
-    def act(worker: str, task: int) -> None:
-        if task == 3 and not hung:
+    def act(worker: str, job: int) -> None:
+        if job == 3 and not hung:
             hung.append(worker)
             raise Hang
 
@@ -179,13 +179,13 @@ def test_a_worker_that_hangs_is_ended_at_its_deadline() -> None:
 
 
 def test_without_any_worker_it_gives_up() -> None:
-    cluster = MadeUp(0, lambda worker, task: None)
+    cluster = MadeUp(0, lambda worker, job: None)
     with pytest.raises(WorldforkError, match="no worker for 50 seconds"):
         outcome(cluster, patience=50.0)
 
 
 def test_a_worker_of_another_kind_gets_no_more_work_and_its_machine_no_other_worker() -> None:
-    def act(worker: str, task: int) -> Failed | None:
+    def act(worker: str, job: int) -> Failed | None:
         return Failed("device: NVIDIA, here cpu", "", unfit=True) if worker.startswith("m1") else None
 
     cluster = MadeUp(3, act)
@@ -195,7 +195,7 @@ def test_a_worker_of_another_kind_gets_no_more_work_and_its_machine_no_other_wor
 
 
 def test_where_every_worker_is_of_another_kind_the_reason_is_told() -> None:
-    cluster = MadeUp(2, lambda worker, task: Failed("device: NVIDIA, here cpu", "", unfit=True))
+    cluster = MadeUp(2, lambda worker, job: Failed("device: NVIDIA, here cpu", "", unfit=True))
     with pytest.raises(WorldforkError, match="NVIDIA, here cpu"):
         outcome(cluster)
 
@@ -213,7 +213,7 @@ def test_a_task_that_a_result_adds_is_done_though_there_was_none_left_before() -
                 raise StopIteration
             return supply.popleft()
 
-    cluster = MadeUp(2, lambda worker, task: None)
+    cluster = MadeUp(2, lambda worker, job: None)
     came = []
     for _, result in spread(cluster, square, Growing(), rules=Rules(), clock=cluster.clock):
         came.append(result)
@@ -223,35 +223,35 @@ def test_a_task_that_a_result_adds_is_done_though_there_was_none_left_before() -
 
 
 def test_who_is_free_works_while_a_result_is_written() -> None:
-    cluster = MadeUp(1, lambda worker, task: None)
+    cluster = MadeUp(1, lambda worker, job: None)
     results = spread(cluster, square, range(3), rules=Rules(), clock=cluster.clock)
     next(results)
-    assert [task for _, task in cluster.given] == [0, 1]
+    assert [job for _, job in cluster.given] == [0, 1]
 
 
 def test_a_failure_of_the_task_itself_is_its_result() -> None:
-    cluster = MadeUp(2, lambda worker, task: Failed("the solver gave up", "") if task == 4 else None)
+    cluster = MadeUp(2, lambda worker, job: Failed("the solver gave up", "") if job == 4 else None)
     assert outcome(cluster)[4] == Failed("the solver gave up", "")
     assert len(cluster.given) == 12
 
 
 def test_every_third_task_is_done_by_two_workers() -> None:
-    cluster = MadeUp(2, lambda worker, task: Rows(task))
+    cluster = MadeUp(2, lambda worker, job: Rows(job))
     results = outcome(cluster, twice=3)
     assert {index: rows.value for index, rows in results.items()} == {index: index for index in range(12)}
-    counts = collections.Counter(task for _, task in cluster.given)
-    assert [task for task in sorted(counts) if counts[task] == 2] == [0, 3, 6, 9]
+    counts = collections.Counter(job for _, job in cluster.given)
+    assert [job for job in sorted(counts) if counts[job] == 2] == [0, 3, 6, 9]
     assert len(set(cluster.given)) == len(cluster.given), "nobody checks himself"
 
 
 def test_a_third_worker_decides_and_the_one_that_is_wrong_is_ended() -> None:
     wrong: set[str] = set()
 
-    def act(worker: str, task: int) -> Rows:
-        if task == 6 and worker.startswith("m0"):
+    def act(worker: str, job: int) -> Rows:
+        if job == 6 and worker.startswith("m0"):
             wrong.add(worker)
             return Rows(-1.0)
-        return Rows(task)
+        return Rows(job)
 
     cluster = MadeUp(3, act)
     results = outcome(cluster, twice=1)
@@ -261,20 +261,20 @@ def test_a_third_worker_decides_and_the_one_that_is_wrong_is_ended() -> None:
 
 
 def test_two_that_disagree_without_a_third_are_not_believed() -> None:
-    cluster = MadeUp(2, lambda worker, task: Rows(float(worker[1])), more=2)
-    results = outcome(cluster, tasks=1, twice=1)
+    cluster = MadeUp(2, lambda worker, job: Rows(float(worker[1])), more=2)
+    results = outcome(cluster, jobs=1, twice=1)
     assert isinstance(results[0], Failed)
     assert "came to different results" in results[0].reason
 
 
 def test_what_is_not_finite_is_computed_again_before_it_is_believed() -> None:
-    cluster = MadeUp(3, lambda worker, task: Rows(task, doubtful=task == 7))
+    cluster = MadeUp(3, lambda worker, job: Rows(job, doubtful=job == 7))
     assert outcome(cluster)[7].value == 7
-    assert collections.Counter(task for _, task in cluster.given)[7] == 2
+    assert collections.Counter(job for _, job in cluster.given)[7] == 2
 
 
 def test_where_nobody_can_check_a_doubtful_result_stands() -> None:
-    cluster = MadeUp(1, lambda worker, task: Rows(task, doubtful=True))
+    cluster = MadeUp(1, lambda worker, job: Rows(job, doubtful=True))
     assert len(outcome(cluster)) == 12
     assert len(cluster.given) == 12
 
@@ -286,7 +286,7 @@ def test_where_there_is_no_cluster_that_is_said_at_once() -> None:
 
 
 def test_what_is_under_way_ends_with_the_one_who_asked() -> None:
-    cluster = MadeUp(3, lambda worker, task: None)
+    cluster = MadeUp(3, lambda worker, job: None)
     results = spread(cluster, square, range(12), rules=Rules(), clock=cluster.clock)
     next(results)
     busy = set(cluster.workers) - set(cluster.waiting)

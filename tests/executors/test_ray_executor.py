@@ -1,6 +1,6 @@
 """Faults on a real cluster of several nodes, by night: a cluster takes half a minute to begin and a gigabyte.
 
-What becomes of a task whose worker is lost, wrong or doubtful is shown in test_pool.py.
+What becomes of a job whose worker is lost, wrong or doubtful is shown in test_pool.py.
 """
 
 import contextlib
@@ -56,9 +56,9 @@ def make(address: str) -> Iterator[Any]:
         executor.close()
 
 
-def first_time(task: tuple[str, int]) -> bool:
-    """Whether nobody did this task before: on one machine, a file can tell."""
-    folder, number = task
+def first_time(job: tuple[str, int]) -> bool:
+    """Whether nobody did this job before: on one machine, a file can tell."""
+    folder, number = job
     try:
         os.close(os.open(f"{folder}/{number}", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -66,50 +66,50 @@ def first_time(task: tuple[str, int]) -> bool:
     return True
 
 
-def starves_once(task: tuple[str, int]) -> Any:
-    from worldfork.lab.workers import attempted  # here: who does other tasks need not wait for jax
+def starves_once(job: tuple[str, int]) -> Any:
+    from worldfork.lab.workers import attempted  # here: who does other jobs need not wait for jax
 
-    if task[1] == 2 and first_time(task):
+    if job[1] == 2 and first_time(job):
         room = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (room + (64 << 20), resource.RLIM_INFINITY))
-    return attempted(lambda: len(np.zeros(256 << 20, np.uint8)) // (256 << 20) * task[1] ** 2)
+    return attempted(lambda: len(np.zeros(256 << 20, np.uint8)) // (256 << 20) * job[1] ** 2)
 
 
-def hangs_once(task: tuple[str, int]) -> int:
-    if task[1] == 2 and first_time(task):
+def hangs_once(job: tuple[str, int]) -> int:
+    if job[1] == 2 and first_time(job):
         threading.Event().wait(2 * PATIENCE)
-    return task[1] ** 2
+    return job[1] ** 2
 
 
-def refuses_on_one_node(task: tuple[str, int]) -> int | Failed:
+def refuses_on_one_node(job: tuple[str, int]) -> int | Failed:
     """The node that is asked first is of another kind."""
     import ray
 
-    node, unfit = ray.get_runtime_context().get_node_id(), Path(task[0], "unfit")
+    node, unfit = ray.get_runtime_context().get_node_id(), Path(job[0], "unfit")
     with contextlib.suppress(FileExistsError):
         unfit.symlink_to(node)
     if os.readlink(unfit) != node:
-        return task[1] ** 2
-    Path(task[0], f"refused by {os.getpid()}").touch()
+        return job[1] ** 2
+    Path(job[0], f"refused by {os.getpid()}").touch()
     return Failed("device: NVIDIA, here cpu", "", unfit=True)
 
 
-def refuses_or_dies_once(task: tuple[str, int]) -> int | Failed:
-    result = refuses_on_one_node(task)
-    if not isinstance(result, Failed) and first_time(task):
+def refuses_or_dies_once(job: tuple[str, int]) -> int | Failed:
+    result = refuses_on_one_node(job)
+    if not isinstance(result, Failed) and first_time(job):
         os._exit(9)
     return result
 
 
-def meets(task: tuple[str, str, str]) -> str:
+def meets(job: tuple[str, str, str]) -> str:
     """Wait until the other one is there too."""
-    folder, this, other = task
+    folder, this, other = job
     Path(folder, this).touch()
     until(Path(folder, other).exists, lambda: f"that {other} computes while {this} does")
     return this
 
 
-def tasks(folder: Path) -> list[tuple[str, int]]:
+def jobs(folder: Path) -> list[tuple[str, int]]:
     return [(str(folder), number) for number in range(6)]
 
 
@@ -117,21 +117,21 @@ SQUARES = {number: number**2 for number in range(6)}
 
 
 def test_a_worker_that_runs_out_of_memory_costs_time_only(make: Any, tmp_path: Path) -> None:
-    assert dict(make().map(starves_once, tasks(tmp_path))) == SQUARES
+    assert dict(make().map(starves_once, jobs(tmp_path))) == SQUARES
     assert (tmp_path / "2").exists(), "nobody ran out of memory"
 
 
 def test_a_worker_that_hangs_is_ended(make: Any, tmp_path: Path) -> None:
     patient = make(deadline=20.0, attempts=100)  # on a busy machine others may miss the deadline too
-    assert dict(patient.map(hangs_once, tasks(tmp_path))) == SQUARES
+    assert dict(patient.map(hangs_once, jobs(tmp_path))) == SQUARES
     assert (tmp_path / "2").exists(), "nobody hung"
 
 
 def test_a_machine_of_another_kind_is_asked_once(make: Any, tmp_path: Path) -> None:
     executor = make()
-    assert dict(executor.map(refuses_on_one_node, tasks(tmp_path))) == SQUARES
+    assert dict(executor.map(refuses_on_one_node, jobs(tmp_path))) == SQUARES
     # Workers that follow on those that die are not begun there either.
-    assert dict(executor.map(refuses_or_dies_once, tasks(tmp_path)[:3])) == {0: 0, 1: 1, 2: 4}
+    assert dict(executor.map(refuses_or_dies_once, jobs(tmp_path)[:3])) == {0: 0, 1: 1, 2: 4}
     assert len(list(tmp_path.glob("refused by *"))) == 1
 
 
@@ -160,14 +160,14 @@ def test_a_worker_fetches_the_files_that_its_task_names(make: Any, tmp_path: Pat
 
 
 class Reads:
-    """A task that reads a blob."""
+    """A job that reads a blob."""
 
     def __init__(self, blob: Any) -> None:
         self.blobs = (blob,)
 
 
-def length_of(task: Reads) -> int:
-    return len(read_blob(task.blobs[0]))
+def length_of(job: Reads) -> int:
+    return len(read_blob(job.blobs[0]))
 
 
 LISTENING = """

@@ -16,31 +16,31 @@ def local(folder: Path, **settings: object) -> Slurm:
     return Slurm.model_validate({"cluster": "local", "folder": str(folder / "jobs"), "workers": 2, **settings})
 
 
-def first_time(task: tuple[str, int]) -> bool:
-    """Whether nobody did this task before."""
+def first_time(job: tuple[str, int]) -> bool:
+    """Whether nobody did this job before."""
     try:
-        os.close(os.open(f"{task[0]}/{task[1]}", os.O_CREAT | os.O_EXCL))
+        os.close(os.open(f"{job[0]}/{job[1]}", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return False
     return True
 
 
-def killed_once(task: tuple[str, int]) -> int:
-    if task[1] == 1 and first_time(task):
+def killed_once(job: tuple[str, int]) -> int:
+    if job[1] == 1 and first_time(job):
         os.kill(os.getpid(), signal.SIGKILL)
-    return task[1] ** 2
+    return job[1] ** 2
 
 
-def mode_of_the_folder(task: int) -> int:
+def mode_of_the_folder(job: int) -> int:
     return os.stat(os.environ["SUBMITIT_FOLDER"]).st_mode
 
 
-def of_another_kind(task: tuple[str, int]) -> Failed:
+def of_another_kind(job: tuple[str, int]) -> Failed:
     return Failed("device: NVIDIA, here cpu", "", unfit=True)
 
 
-def wrong_once(task: tuple[str, int]) -> int:
-    return -1 if first_time(task) else task[1] ** 2
+def wrong_once(job: tuple[str, int]) -> int:
+    return -1 if first_time(job) else job[1] ** 2
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +53,8 @@ def these_tests_are_found_by_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.nightly
 def test_a_job_that_is_killed_costs_time_only_and_leaves_nothing(tmp_path: Path) -> None:
-    tasks = [(str(tmp_path), number) for number in range(3)]
-    assert dict(local(tmp_path).map(killed_once, tasks)) == {0: 0, 1: 1, 2: 4}
+    jobs = [(str(tmp_path), number) for number in range(3)]
+    assert dict(local(tmp_path).map(killed_once, jobs)) == {0: 0, 1: 1, 2: 4}
     assert list((tmp_path / "jobs").iterdir()) == []
 
 

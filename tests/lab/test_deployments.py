@@ -24,7 +24,7 @@ from worldfork.errors import WorldforkError
 from worldfork.lab.closed_loop import state
 from worldfork.lab.closed_loop.state import Models, State
 from worldfork.lab.run import run
-from worldfork.ledger.closed_loop import DeploymentRow, read_log_parts, read_window_parts, segment_files
+from worldfork.ledger.closed_loop import DeploymentRow, read_log_parts, read_recording_parts, segment_files
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root, verify
 from worldfork.randomness import Event, Purpose
@@ -72,7 +72,10 @@ def test_never_is_the_one_step_stream_bit_for_bit(reference: Path) -> None:
     study = Study(reference)
     for cell in coordinates():
         for read, suffix, frozen in zip(
-            (read_log_parts, read_window_parts), (".parquet", ".npz"), study.cell(cell).read_stream(), strict=True
+            (read_log_parts, read_recording_parts),
+            (".parquet", ".npz"),
+            study.cell(cell).read_stream(),
+            strict=True,
         ):
             parts = {
                 k: part.columns

@@ -9,7 +9,7 @@ from kill_and_resume import DEPLOYMENT, REGISTRATION, chained
 
 from worldfork.errors import WorldforkError
 from worldfork.lab import determinism
-from worldfork.lab.forks import tasks
+from worldfork.lab.forks import jobs
 from worldfork.lab.run import run
 from worldfork.ledger.store import Study
 
@@ -77,7 +77,7 @@ def test_a_ledger_says_what_its_digits_may_depend_on_and_is_not_carried_on_elsew
         copy = tmp_path / name
         shutil.copytree(study.path, copy)
         with monkeypatch.context() as elsewhere:
-            elsewhere.setattr(tasks, name, value)
+            elsewhere.setattr(jobs, name, value)
             with pytest.raises(WorldforkError, match=told):
                 run(tmp_path / "small.toml", copy)
         assert {cell.id: cell.last_digest() for cell in Study(copy).cells()} == {
@@ -99,16 +99,16 @@ def test_a_study_goes_on_on_a_processor_that_is_known_to_give_its_digits(
 ) -> None:
     """What is left to do: a row of one cell, and the last segment of one policy."""
     (tmp_path / "small.toml").write_text(REGISTRATION + DEPLOYMENT)
-    monkeypatch.setattr(tasks, "versions", lambda packages: {"numpy": "1", **({"jax": jax} if jax else {})})
-    monkeypatch.setattr(tasks, "processor", lambda: (makers[0], "begun here"))
-    monkeypatch.setattr(tasks, "_context", tasks._context.__wrapped__)  # every task asks anew where it is done
+    monkeypatch.setattr(jobs, "versions", lambda packages: {"numpy": "1", **({"jax": jax} if jax else {})})
+    monkeypatch.setattr(jobs, "processor", lambda: (makers[0], "begun here"))
+    monkeypatch.setattr(jobs, "_context", jobs._context.__wrapped__)  # every job asks anew where it is done
     study = run(tmp_path / "small.toml", tmp_path / "study")
     whole, cell = chained(study.path), study.cells()[0].path
     assert {folder.configuration["processor"] for folder in study.deployments()} == {makers[0]}
     for path in (cell / "forks.jsonl", next(study.path.glob("deployments/*/*/*.jsonl"))):
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     begun = chained(study.path)
-    monkeypatch.setattr(tasks, "processor", lambda: (makers[1], "carried on here"))
+    monkeypatch.setattr(jobs, "processor", lambda: (makers[1], "carried on here"))
     if agree:
         run(tmp_path / "small.toml", study.path)
         assert chained(study.path) == whole

@@ -19,7 +19,7 @@ from waiting import PATIENCE
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents import linear_quadratic as lq
 from worldfork.lab.agents.base import Decision, Fit
-from worldfork.lab.forks.tasks import Describe, Labelled
+from worldfork.lab.forks.jobs import Describe, Labelled
 from worldfork.lab.mechanisms.base import Update
 from worldfork.lab.mechanisms.finetune import FineTune
 from worldfork.lab.run import _tasks_in_turn, run

@@ -10,8 +10,8 @@ import pytest
 from kill_and_resume import chained
 
 from worldfork.errors import WorldforkError
+from worldfork.lab.forks.jobs import Describe
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.forks.tasks import Describe
 from worldfork.lab.run import run
 from worldfork.ledger import looks, store
 from worldfork.ledger.documents import as_file, seal

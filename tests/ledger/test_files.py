@@ -269,7 +269,7 @@ def test_everything_but_writing_works_where_there_is_no_fcntl() -> None:
     script = (
         "import sys; sys.modules['fcntl'] = None\n"
         "import worldfork.cli.main, worldfork.ledger.verify, worldfork.analysis.read.table\n"
-        "import worldfork.analysis.score.run\n"
+        "import worldfork.analysis.score.scoring\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -89,6 +89,6 @@ def test_a_file_beside_an_installed_library_that_nobody_listed_is_digested(own: 
 
 
 def test_the_table_of_names_is_in_no_digest_and_the_classes_are() -> None:
-    modules = sources(["worldfork.lab.forks.tasks", "worldfork.lab.mechanisms.finetune"])
+    modules = sources(["worldfork.lab.forks.jobs", "worldfork.lab.mechanisms.finetune"])
     assert "worldfork.built_in" not in modules
     assert {"worldfork.registry", "worldfork.lab.mechanisms.finetune"} <= modules.keys()

@@ -12,9 +12,9 @@ import pytest
 from tiny import (
     AUTHORED,
     CELL,
+    RECORDING,
     STREAM,
     TWO_ARMS,
-    WINDOW,
     configuration,
     configurations,
     contents,
@@ -39,9 +39,9 @@ OTHER_WORDS = AUTHORED.replace('name = "tiny"', 'name = "tiny"\nabout = "in othe
 def test_what_is_written_is_read_back_and_verifies(tmp_path: Path) -> None:
     study = write(tmp_path / "study")
     assert [row.k for row in study.cell(CELL).rows()] == [1, 2, 3]
-    stream, window = study.cell(CELL).read_stream()
-    assert arrays.content_digest(stream) == arrays.content_digest(STREAM)
-    assert arrays.content_digest(window) == arrays.content_digest(WINDOW)
+    log, recording = study.cell(CELL).read_stream()
+    assert arrays.content_digest(log) == arrays.content_digest(STREAM)
+    assert arrays.content_digest(recording) == arrays.content_digest(RECORDING)
     verdict = verify(tmp_path / "study")
     assert verdict.problems == ()
     assert verdict.complete
@@ -60,7 +60,7 @@ def test_rows_are_chained_from_one_append_to_the_next(tmp_path: Path) -> None:
     with writing(tmp_path / "study", registration, authored=AUTHORED) as study:
         study.begin(configurations(registration))
         keep_modules(study)
-        study.cell(CELL).write_stream(STREAM, WINDOW)
+        study.cell(CELL).write_stream(STREAM, RECORDING)
         for k in (1, 2, 3):
             study.cell(CELL).append([fork(k)])
         assert study.cell(CELL).append([]) == []
@@ -107,7 +107,7 @@ def test_any_row_keeps_its_registration(tmp_path: Path, drift: str) -> None:
     with writing(tmp_path / "study", registration, authored=TWO_ARMS) as study:
         study.begin(configurations(registration))
         for cell in map(study.cell, configurations(registration)):
-            cell.write_stream(STREAM, WINDOW)
+            cell.write_stream(STREAM, RECORDING)
         cell.append([fork(1, cell=cell.id)])
     edited = TWO_ARMS.replace("drift_scale = 2.0", f"drift_scale = {drift}").replace("steps = 400", "steps = 401")
     with pytest.raises(WorldforkError, match=r"holds rows of another registration.[\s\S]*400 -> 401"):
@@ -227,7 +227,7 @@ def test_every_cell_is_asked_before_anything_is_written(tmp_path: Path) -> None:
         study.begin(configurations(registration))
         last = study.cell(cells(registration)[-1].id)
         for cell in study.cells():
-            cell.write_stream(STREAM, WINDOW)
+            cell.write_stream(STREAM, RECORDING)
         last.append([fork(1, cell=last.id)])
     before = contents(tmp_path / "study")
     with pytest.raises(WorldforkError, match=r"many-.* has rows made under another configuration:\n  source: "):

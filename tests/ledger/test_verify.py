@@ -11,9 +11,9 @@ from tiny import (
     AUTHORED,
     CELL,
     MODULES,
+    RECORDING,
     STREAM,
     TWO_ARMS,
-    WINDOW,
     configuration,
     configurations,
     findings,
@@ -149,7 +149,7 @@ def test_a_row_of_another_cell_is_found(tmp_path: Path) -> None:
 def test_changed_streams_are_found(tmp_path: Path, name: str) -> None:
     study = write(tmp_path / "study")
     path = study.cell(CELL).path / name
-    other = {**(STREAM if "stream" in name else WINDOW)}
+    other = {**(STREAM if "stream" in name else RECORDING)}
     key = "error" if "stream" in name else "observation"
     other[key] = other[key] + 1
     (arrays.write_parquet if "stream" in name else arrays.write_npz)(path, other)
@@ -267,8 +267,8 @@ def test_a_shared_hold_is_its_owners(tmp_path: Path, change: dict[str, Any]) -> 
     with writing(tmp_path / "study", registration, authored=TWO_ARMS) as study:
         study.begin(configurations(registration))
         keep_modules(study)
-        study.cell(owner.id).write_stream(STREAM, WINDOW)
-        study.cell(sharer.id).write_stream(OTHER_STREAM if "stream" in change else STREAM, WINDOW)
+        study.cell(owner.id).write_stream(STREAM, RECORDING)
+        study.cell(sharer.id).write_stream(OTHER_STREAM if "stream" in change else STREAM, RECORDING)
         study.cell(owner.id).append([fork(1, cell=owner.id)])
         study.cell(sharer.id).append([fork(1, cell=sharer.id, **change)])
     assert configuration(registration, sharer)["shares"]["hold"] == owner.id

@@ -27,4 +27,4 @@ def test_the_page_runs(tmp_path: Path) -> None:
     assert "The environment `tank:TankPlugin` keeps its contract" in done.stdout
     assert "probed: `none` gave dR = 0.0" in done.stdout
     assert "surge:Surge" in done.stdout
-    assert (tmp_path / "tasks.log").read_text().count("Label") > 1
+    assert (tmp_path / "jobs.log").read_text().count("Label") > 1

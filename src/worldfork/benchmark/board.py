@@ -19,7 +19,7 @@ from worldfork.randomness import Event
 from worldfork.triggers import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.learned import Ridge
 
-REFERENCES: Final = ("clock", "random", "periodic", "drift")
+REFERENCE_TRIGGERS: Final = ("clock", "random", "periodic", "drift")
 LEARNED: Final = ("ridge", "stumps")
 
 
@@ -37,7 +37,10 @@ class Recorded(Trigger):
 
 def built_in(task: Task) -> list[Entry | str]:
     """Return what is entered on every task: signals, detectors, what learns, references, baselines, the oracle."""
-    named = [Entry(name, registry.build("triggers", name, Trigger)) for name in (*DETECTORS, *LEARNED, *REFERENCES)]
+    named = [
+        Entry(name, registry.build("triggers", name, Trigger))
+        for name in (*DETECTORS, *LEARNED, *REFERENCE_TRIGGERS)
+    ]
     signals = [Entry(name, Recorded(signal=name)) for name in task.signals]
     baselines = ("never", "always", "position", *(("one-trial",) if task.episodes is not None else ()), "oracle")
     return [*signals, *named, Entry("ridge-relative", Ridge(relative=True)), *baselines]

@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 
 from worldfork.analysis.read.frames import flat_frame
 from worldfork.analysis.read.outcomes import EPISODES, SIGNAL
-from worldfork.analysis.read.study import Rows, read_rows, study_table
+from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.analysis.read.triggers import Alarms, read_triggers
 from worldfork.errors import WorldforkError
 from worldfork.ledger import files
 from worldfork.ledger.arrays import content_digest, parquet_columns
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import require_as_registered
 from worldfork.ledger.verify import root as root_of
@@ -29,7 +30,7 @@ from worldfork.ledger.verify import root as root_of
 TABLES: Final = ("forks", "cells", "folds", "streams")
 ALARM: Final = "alarm_"  # columns with the answers of detectors, which read every step of a stream
 DETECTORS: Final = ("adwin", "page_hinkley", "kswin", "conformal")
-LOGGED: Final = ("reward", "error", "kl")  # columns of a stream that a deployment has
+STREAM_COLUMNS: Final = ("reward", "error", "kl")  # that a deployment has
 LISTED: Final = 6  # episodes of a fork up to which the return of each is kept
 FOLDS: Final = 8
 PUBLISHED: Final = Path(__file__).parents[3] / "results" / "dataset"  # in a clone
@@ -178,14 +179,18 @@ def _folds(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _streams(folders: Iterable[Path], wanted: set[str]) -> pl.DataFrame:
     """Return the streams with these digests, each once."""
-    schema: dict[str, type[pl.DataType]] = {"stream": pl.String, "t": pl.Int32, **dict.fromkeys(LOGGED, pl.Float32)}
+    schema: dict[str, type[pl.DataType]] = {
+        "stream": pl.String,
+        "t": pl.Int32,
+        **dict.fromkeys(STREAM_COLUMNS, pl.Float32),
+    }
     found: dict[str, pl.DataFrame] = {}
     for path in sorted(path for folder in folders for path in folder.rglob("stream.parquet")):
         columns = parquet_columns(path.read_bytes(), path)
         digest = content_digest(columns)
         if digest in wanted and digest not in found:
             steps = np.arange(1, len(next(iter(columns.values()))) + 1)
-            logged = {name: columns[name] if name in columns else [None] * len(steps) for name in LOGGED}
+            logged = {name: columns[name] if name in columns else [None] * len(steps) for name in STREAM_COLUMNS}
             found[digest] = pl.DataFrame({"t": steps, **logged}).select(pl.lit(digest).alias("stream"), pl.all())
     return (
         pl.concat([frame.cast(pl.Schema(schema)) for frame in found.values()])

@@ -10,7 +10,7 @@ import polars as pl
 from jaxtyping import Bool, Float, Int
 
 from worldfork.analysis.read.outcomes import SIGNAL
-from worldfork.benchmark.dataset import ALARM, LOGGED, Dataset
+from worldfork.benchmark.dataset import ALARM, STREAM_COLUMNS, Dataset
 from worldfork.errors import WorldforkError
 from worldfork.triggers import CellKey, LabelledDeployment, Segment
 
@@ -158,7 +158,11 @@ def _deployments(
     for start, stop in zip(starts, [*starts[1:], len(names)], strict=True):
         *cell, stream = names[start]
         logged = of_stream.get(stream)
-        steps = {name: logged[name].to_numpy().astype(np.float64) for name in LOGGED} if logged is not None else {}
+        steps = (
+            {name: logged[name].to_numpy().astype(np.float64) for name in STREAM_COLUMNS}
+            if logged is not None
+            else {}
+        )
         segments, before = [], 0
         for row in range(start, stop):
             segments.append(

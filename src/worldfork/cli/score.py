@@ -68,7 +68,7 @@ def score(
     from worldfork.analysis.present.summary import summarise
     from worldfork.analysis.present.text.answers import read_as
     from worldfork.analysis.read.ledger import open_ledger
-    from worldfork.analysis.score.run import only_arm, score_ledger
+    from worldfork.analysis.score.scoring import only_arm, score_ledger
     from worldfork.errors import WorldforkError
     from worldfork.ledger.pretraining import read_seeds
     from worldfork.progress import bars

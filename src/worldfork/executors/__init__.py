@@ -1,1 +1,1 @@
-"""Executors: places where the tasks of a study are computed."""
+"""Executors: places where the jobs of a study are computed."""

@@ -11,32 +11,32 @@ from worldfork.registry import Plugin, build
 
 @runtime_checkable
 class Executor(Protocol):
-    """Anything that maps a function over tasks."""
+    """Anything that maps a function over jobs."""
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]: ...
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any], /) -> Iterator[tuple[int, Any]]: ...
 
 
 class ExecutorPlugin(Plugin):
     """Base class of executors; the fields of a subclass are its settings.
 
-    The calling process alone writes the ledger. Tasks and results are plain data. A task that fails returns a
-    `Failed`: `function` does not raise. If a worker dies, its task goes to another, or comes back as `Failed` after
-    a few. Tasks carry no files: a worker that does not share the driver's disk fetches those that `task.blobs`
+    The calling process alone writes the ledger. Jobs and results are plain data. A job that fails returns a
+    `Failed`: `function` does not raise. If a worker dies, its job goes to another, or comes back as `Failed` after
+    a few. Jobs carry no files: a worker that does not share the driver's disk fetches those that `job.blobs`
     names (`worldfork.blobs.fetching`).
     """
 
     @property
     def here(self) -> bool:
-        """Return True if tasks are computed in the calling process."""
+        """Return True if jobs are computed in the calling process."""
         return False
 
     @abc.abstractmethod
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """Apply `function` to every task and yield (index, result) as they finish, in any order.
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """Apply `function` to every job and yield (index, result) as they finish, in any order.
 
         Args:
             function: a function of a module, which a worker imports; it returns failures and raises none.
-            tasks: perhaps a generator whose items are large: take a few ahead, not all.
+            jobs: perhaps a generator whose items are large: take a few ahead, not all.
 
         Example:
             >>> from worldfork.executors.local import Local
@@ -62,16 +62,16 @@ def opened(executor: Executor | str, settings: Mapping[str, Any]) -> Iterator[Ex
 
 
 class Answers:
-    """Results of an executor, compared with the tasks that it was given: an executor may be anyone's."""
+    """Results of an executor, compared with the jobs that it was given: an executor may be anyone's."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self.names: list[str] = []  # of the tasks that were given, in their order
+        self.names: list[str] = []  # of the jobs that were given, in their order
         self._back: set[int] = set()
 
-    def of(self, tasks: Iterable[Any], *, function: Callable[[Any], Any]) -> Iterator[tuple[int, Any]]:
-        """Yield (index, result) of every task that comes back."""
-        given = self._counted(tasks)
+    def of(self, jobs: Iterable[Any], *, function: Callable[[Any], Any]) -> Iterator[tuple[int, Any]]:
+        """Yield (index, result) of every job that comes back."""
+        given = self._counted(jobs)
         for answer in self._executor.map(function, given):
             match answer:
                 case (int(index), result) if 0 <= index < len(self.names) and index not in self._back:
@@ -82,11 +82,11 @@ class Answers:
                     raise self.wrong(f"yielded the index {index} {often}")
                 case _:
                     raise self.wrong(f"yielded a {type(answer).__name__}")
-        for _ in given:  # count the tasks that it never took
+        for _ in given:  # count the jobs that it never took
             pass
 
     def missing(self) -> list[int]:
-        """Return the indices of tasks that were given and never came back."""
+        """Return the indices of jobs that were given and never came back."""
         return [index for index in range(len(self.names)) if index not in self._back]
 
     def wrong(self, what: str) -> WorldforkError:
@@ -96,7 +96,7 @@ class Answers:
             "task, with the index of that task from 0: worldfork.testing.check_executor examines it."
         )
 
-    def _counted(self, tasks: Iterable[Any]) -> Iterator[Any]:
-        for task in tasks:
-            self.names.append(str(task))
-            yield task
+    def _counted(self, jobs: Iterable[Any]) -> Iterator[Any]:
+        for job in jobs:
+            self.names.append(str(job))
+            yield job

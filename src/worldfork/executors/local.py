@@ -52,21 +52,21 @@ FAILED_STARTS: Final = 3  # processes in a row that end before they have begun: 
 PATIENCE: Final = 10.0  # seconds for a process that has been killed, or has let go of its pipe, to be gone
 WORKERS_RULES: Final = ("attempts", "deadline", "twice")  # settings that need a process which may be lost
 
-Pipe: TypeAlias = "connection.Connection[Any, Any]"  # of pickled tasks and results
-Place = tuple[str, float] | None  # a GPU and the share of it that a process may take; None without GPUs
+Pipe: TypeAlias = "connection.Connection[Any, Any]"  # of pickled jobs and results
+GpuShare = tuple[str, float] | None  # a GPU and the share of it that a process may take; None without GPUs
 
 
 class Local(ExecutorPlugin):
     """Executor that computes in this process, or in worker processes while this one writes.
 
-    A single worker is this process, which can neither survive a crash nor end a task that hangs. If `attempts`,
+    A single worker is this process, which can neither survive a crash nor end a job that hangs. If `attempts`,
     `deadline` or `twice` is set, a single worker is a process of its own.
     """
 
     workers: Annotated[int, Field(ge=1)] | None = None  # None: one for each of several GPUs, else this process
-    attempts: Annotated[int, Field(ge=1)] = 3  # workers that one task may take with it
-    deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one task of a worker
-    twice: Annotated[int, Field(ge=0)] = 0  # of every so many tasks, one is computed by two workers and compared
+    attempts: Annotated[int, Field(ge=1)] = 3  # workers that one job may take with it
+    deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one job of a worker
+    twice: Annotated[int, Field(ge=0)] = 0  # of every so many jobs, one is computed by two workers and compared
     # Processes of the last call of `map`, for the next: they have imported and compiled what they need.
     _waiting: "_Processes | None" = PrivateAttr(default=None)
 
@@ -75,17 +75,17 @@ class Local(ExecutorPlugin):
         asked = any(name in self.model_fields_set and getattr(self, name) for name in WORKERS_RULES)
         return self._processes() == 1 and not asked
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         if self.here:
-            return ((index, function(task)) for index, task in enumerate(tasks))
-        return self._in_processes(function, tasks)
+            return ((index, function(job)) for index, job in enumerate(jobs))
+        return self._in_processes(function, jobs)
 
     def close(self) -> None:
         processes, self._waiting = self._waiting, None
         if processes is not None:
             processes.let_go()
 
-    def _in_processes(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    def _in_processes(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         processes, self._waiting = self._waiting, None  # a call beside this one has processes of its own
         processes = processes or _Processes(self._processes(), visible_gpus())
         # Processes begin at once and can be watched: no pause after a loss, and no log lines.
@@ -93,7 +93,7 @@ class Local(ExecutorPlugin):
             attempts=self.attempts, deadline=self.deadline, twice=self.twice, pause=0.0, shown_every=math.inf
         )
         try:
-            yield from spread(processes, function, tasks, rules=rules)
+            yield from spread(processes, function, jobs, rules=rules)
         except BaseException:  # also if the caller takes no more results
             processes.end_all()
             raise
@@ -110,7 +110,7 @@ class _Process:
 
     process: "Popen[bytes]"
     pipe: Pipe
-    place: Place
+    gpu_share: GpuShare
     has_begun: bool = False
 
     @property
@@ -125,11 +125,11 @@ class _Process:
 
 
 class _Processes:
-    """Cluster of processes of this machine, which wait for more tasks when they are done."""
+    """Cluster of processes of this machine, which wait for more jobs when they are done."""
 
     def __init__(self, workers: int, gpus: Sequence[str]) -> None:
         gpu_of_each = list(itertools.islice(itertools.cycle(gpus), workers))
-        self._free: list[Place] = [(gpu, 1 / gpu_of_each.count(gpu)) for gpu in gpu_of_each] or [None] * workers
+        self._free: list[GpuShare] = [(gpu, 1 / gpu_of_each.count(gpu)) for gpu in gpu_of_each] or [None] * workers
         self._all: dict[str, _Process] = {}
         self._idle: list[str] = []  # the last to have worked is the last
         self._failed_starts = 0
@@ -141,15 +141,15 @@ class _Processes:
 
     def grow(self) -> bool:
         while self._free:
-            place = self._free.pop(0)
-            begun = _begin(place)
+            gpu_share = self._free.pop(0)
+            begun = _begin(gpu_share)
             self._all[begun.name] = begun
         return any(not process.has_begun for process in self._all.values())
 
-    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+    def submit(self, worker: str, function: Callable[[Any], Any], job: Any) -> None:
         self._idle.remove(worker)
         with contextlib.suppress(ConnectionError):  # it has died meanwhile, as `events` will report
-            self._all[worker].pipe.send((function, task))
+            self._all[worker].pipe.send((function, job))
 
     def events(self, seconds: float) -> list[Event]:
         names = {process.pipe: name for name, process in self._all.items()}
@@ -198,7 +198,7 @@ class _Processes:
         process.wait()  # what it held of a GPU's memory is free for the next
         process.pipe.close()
         if not shun:
-            self._free.append(process.place)
+            self._free.append(process.gpu_share)
 
     def let_go(self) -> None:
         """Close all pipes, so that the processes end."""
@@ -230,10 +230,10 @@ work(*arguments)
 """
 
 
-def _begin(place: Place) -> _Process:
+def _begin(gpu_share: GpuShare) -> _Process:
     """Begin a process: a fresh interpreter, since a forked one would inherit threads and device handles."""
     ours, theirs = connection.Pipe()
-    gpu, share = place or (None, 1.0)
+    gpu, share = gpu_share or (None, 1.0)
     process = Popen(  # noqa: S603 - this interpreter, our own module
         [sys.executable, "-P", "-c", WORKER, str(theirs.fileno()), str(os.getpid()), str(share), *sys.path],
         env=os.environ if gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": gpu},
@@ -242,7 +242,7 @@ def _begin(place: Place) -> _Process:
         process_group=0,  # Ctrl-C is for its parent, which ends it
     )
     theirs.close()
-    return _Process(process, ours, place)
+    return _Process(process, ours, gpu_share)
 
 
 def _ending(code: int | None) -> str:
@@ -259,7 +259,7 @@ def _ending(code: int | None) -> str:
 
 
 def work(descriptor: str, parent: str, share: str) -> None:
-    """Serve the process `parent` until it closes the pipe: say that this one has begun, then do task after task."""
+    """Serve the process `parent` until it closes the pipe: say that this one has begun, then do job after job."""
     share_memory(float(share))
     _die_with(int(parent))
     pipe: Pipe = connection.Connection(int(descriptor))
@@ -270,15 +270,15 @@ def work(descriptor: str, parent: str, share: str) -> None:
 
 
 def _answer(pipe: Pipe) -> tuple[bool, Any]:
-    """Return (True, result) of the next task; (False, error) if the function raises, which a task's never does."""
+    """Return (True, result) of the next job; (False, error) if the function raises, which a job's never does."""
     try:
-        function, task = pipe.recv()
+        function, job = pipe.recv()
     except (EOFError, ConnectionError):
         raise
     except Exception as error:  # a module that is not found here
         return False, error
     try:
-        return True, function(task)
+        return True, function(job)
     except (Exception, KeyboardInterrupt) as error:
         error.add_note(f"In a worker process:\n{traceback.format_exc()}")
         return False, error

@@ -1,7 +1,7 @@
-"""Distribution of tasks to workers that may fail.
+"""Distribution of jobs to workers that may fail.
 
-A worker does one task at a time. If it dies, or does not answer in time, another worker does the task. A doubtful
-result, and one of every `twice` tasks, is computed by a second worker and accepted if both agree; a third worker
+A worker does one job at a time. If it dies, or does not answer in time, another worker does the job. A doubtful
+result, and one of every `twice` jobs, is computed by a second worker and accepted if both agree; a third worker
 decides between two that differ. A `Cluster` begins and ends the workers.
 """
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("worldfork.executors")
 
 @dataclasses.dataclass(frozen=True)
 class Returned:
-    """Event: a worker finished its task."""
+    """Event: a worker finished its job."""
 
     worker: str
     result: Any
@@ -30,7 +30,7 @@ class Returned:
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """Event: a worker is gone, and its task with it."""
+    """Event: a worker is gone, and its job with it."""
 
     worker: str
     reason: str
@@ -44,14 +44,14 @@ class Cluster(Protocol):
     """Workers by name, wherever they are."""
 
     def ready(self) -> list[str]:
-        """Return the workers that wait for a task."""
+        """Return the workers that wait for a job."""
         ...
 
     def grow(self) -> bool:
         """Begin workers where there is room; return True if any are still starting."""
         ...
 
-    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+    def submit(self, worker: str, function: Callable[[Any], Any], job: Any) -> None:
         """Let a ready worker apply the function."""
         ...
 
@@ -68,20 +68,20 @@ class Cluster(Protocol):
 class Rules:
     """Settings of a pool."""
 
-    attempts: int = 3  # workers that may be lost over one task before it fails
-    deadline: float | None = None  # seconds for one task
-    twice: int = 0  # of every so many tasks, one is computed by two workers; 0: only tasks with doubtful results
+    attempts: int = 3  # workers that may be lost over one job before it fails
+    deadline: float | None = None  # seconds for one job
+    twice: int = 0  # of every so many jobs, one is computed by two workers; 0: only jobs with doubtful results
     patience: float = 600.0  # seconds without any worker before the run fails
     pause: float = 1.0  # seconds before workers are begun again after a loss; doubles with every loss
     shown_every: float = 30.0  # seconds between two log lines on what workers do
 
 
 @dataclasses.dataclass(eq=False)
-class _Job:
-    """A task until one result of it is accepted."""
+class _Pending:
+    """A job until one result of it is accepted."""
 
     index: int
-    task: Any
+    job: Any
     wanted: int = 1  # results
     results: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
     given_to: set[str] = dataclasses.field(default_factory=set)
@@ -92,13 +92,13 @@ class _Job:
 def spread(
     cluster: Cluster,
     function: Callable[[Any], Any],
-    tasks: Iterable[Any],
+    jobs: Iterable[Any],
     *,
     rules: Rules,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[int, Any]]:
-    """Apply `function` to every task on some worker, and yield (index, result) as results are accepted."""
-    pool = _Pool(cluster, function, enumerate(tasks), rules=rules, clock=clock)
+    """Apply `function` to every job on some worker, and yield (index, result) as results are accepted."""
+    pool = _Pool(cluster, function, enumerate(jobs), rules=rules, clock=clock)
     try:
         while not pool.finished():
             pool.begin_workers()
@@ -125,15 +125,15 @@ class _Pool:
         clock: Callable[[], float],
     ) -> None:
         self.cluster, self.function, self.supply, self.rules, self.clock = cluster, function, supply, rules, clock
-        self.waiting: collections.deque[_Job] = collections.deque()
-        self.busy: dict[str, tuple[_Job, float]] = {}
+        self.waiting: collections.deque[_Pending] = collections.deque()
+        self.busy: dict[str, tuple[_Pending, float]] = {}
         self.pause, self.resume_at = rules.pause, clock()
         self.seen_at = self.shown_at = clock()  # when a worker was last there, and when the last line was logged
         self.coming = False  # whether workers are starting
         self.refusal = ""  # reason of a worker that is not fit for this study
 
     def finished(self) -> bool:
-        """Return True if no task is left."""
+        """Return True if no job is left."""
         if not self.waiting and not self.busy:
             self._draw()
         return not self.waiting and not self.busy
@@ -155,14 +155,14 @@ class _Pool:
             )
 
     def hand_out(self) -> None:
-        """Give a task to every ready worker."""
+        """Give a job to every ready worker."""
         for worker in self.cluster.ready():
-            job = self._job_for(worker)
-            if job is None:
+            pending = self._pending_for(worker)
+            if pending is None:
                 continue
-            job.given_to.add(worker)
-            self.busy[worker] = job, self.clock()
-            self.cluster.submit(worker, self.function, job.task)
+            pending.given_to.add(worker)
+            self.busy[worker] = pending, self.clock()
+            self.cluster.submit(worker, self.function, pending.job)
 
     def take(self, event: Event) -> Iterator[tuple[int, Any]]:
         """Process an event; yield the results that are now accepted."""
@@ -180,21 +180,23 @@ class _Pool:
                 yield from self._take_loss(worker, f"did not answer within {deadline:g} seconds and was ended")
 
     def take_unanswerable(self) -> Iterator[tuple[int, Any]]:
-        """Accept or fail tasks that wait for a further worker, if there is none and none is starting."""
+        """Accept or fail jobs that wait for a further worker, if there is none and none is starting."""
         if self.coming:
             return
         workers = {*self.busy, *self.cluster.ready()}
-        for job in list(self.waiting):
-            if job.results and workers <= job.given_to:
-                self.waiting.remove(job)
-                yield from self._settle(job, last_word=True)
+        for pending in list(self.waiting):
+            if pending.results and workers <= pending.given_to:
+                self.waiting.remove(pending)
+                yield from self._settle(pending, last_word=True)
 
     def show(self) -> None:
-        """Log from time to time which worker does which task."""
+        """Log from time to time which worker does which job."""
         now = self.clock()
         if now - self.shown_at >= self.rules.shown_every:
             self.shown_at = now
-            lines = [f"{worker}: {job.task}, {now - since:.0f} s" for worker, (job, since) in self.busy.items()]
+            lines = [
+                f"{worker}: {pending.job}, {now - since:.0f} s" for worker, (pending, since) in self.busy.items()
+            ]
             logger.info("%s", "; ".join(lines) or "waiting for a worker")
 
     def abandon(self) -> None:
@@ -202,40 +204,42 @@ class _Pool:
         for worker in self.busy:
             self.cluster.end(worker)
 
-    def _draw(self) -> _Job | None:
-        """Return the next task of the supply, which may have grown after it had run out."""
+    def _draw(self) -> _Pending | None:
+        """Return the next job of the supply, which may have grown after it had run out."""
         if (following := next(self.supply, None)) is None:
             return None
-        index, task = following
+        index, job = following
         twice = self.rules.twice > 0 and index % self.rules.twice == 0
-        job = _Job(index, task, wanted=2 if twice else 1)
-        self.waiting.append(job)
-        return job
+        pending = _Pending(index, job, wanted=2 if twice else 1)
+        self.waiting.append(pending)
+        return pending
 
-    def _job_for(self, worker: str) -> _Job | None:
-        job = next((job for job in self.waiting if worker not in job.given_to), None) or self._draw()
-        if job is None:
+    def _pending_for(self, worker: str) -> _Pending | None:
+        pending = (
+            next((pending for pending in self.waiting if worker not in pending.given_to), None) or self._draw()
+        )
+        if pending is None:
             return None
-        under_way = sum(other is job for other, _ in self.busy.values())
-        if len(job.results) + under_way + 1 >= job.wanted:
-            self.waiting.remove(job)
-        return job
+        under_way = sum(other is pending for other, _ in self.busy.values())
+        if len(pending.results) + under_way + 1 >= pending.wanted:
+            self.waiting.remove(pending)
+        return pending
 
     def _take_result(self, worker: str, result: Any) -> Iterator[tuple[int, Any]]:
         if isinstance(result, Failed) and result.exhausted:  # what it holds goes with it
             self.cluster.end(worker)
             yield from self._take_loss(worker, f"ran out of memory ({result.reason})")
             return
-        job, _ = self.busy.pop(worker)
+        pending, _ = self.busy.pop(worker)
         self.pause = self.rules.pause
         if isinstance(result, Failed) and result.unfit:
             self.refusal = result.reason
             logger.warning("%s", result.reason)
             self.cluster.end(worker, shun=True)
-            self._again(job)
+            self._again(pending)
             return
-        job.results.append((worker, result))
-        yield from self._settle(job)
+        pending.results.append((worker, result))
+        yield from self._settle(pending)
 
     def _take_loss(self, worker: str, reason: str) -> Iterator[tuple[int, Any]]:
         self.resume_at = self.clock() + self.pause
@@ -243,49 +247,49 @@ class _Pool:
         if worker not in self.busy:
             logger.warning("worker %s is lost: %s", worker, reason)
             return
-        job, _ = self.busy.pop(worker)
-        job.losses.append(f"{worker} {reason}")
-        if len(job.losses) < self.rules.attempts:
-            logger.warning("worker %s is lost: %s; another does %s", worker, reason, job.task)
-            self._again(job)
+        pending, _ = self.busy.pop(worker)
+        pending.losses.append(f"{worker} {reason}")
+        if len(pending.losses) < self.rules.attempts:
+            logger.warning("worker %s is lost: %s; another does %s", worker, reason, pending.job)
+            self._again(pending)
             return
-        logger.warning("worker %s is lost: %s; %s is given up", worker, reason, job.task)
-        if job in self.waiting:
-            self.waiting.remove(job)
-        if not job.settled:
-            job.settled = True
-            lost = "; ".join(job.losses)
-            yield job.index, Failed(f"{len(job.losses)} workers were lost over it: {lost}", lost)
+        logger.warning("worker %s is lost: %s; %s is given up", worker, reason, pending.job)
+        if pending in self.waiting:
+            self.waiting.remove(pending)
+        if not pending.settled:
+            pending.settled = True
+            lost = "; ".join(pending.losses)
+            yield pending.index, Failed(f"{len(pending.losses)} workers were lost over it: {lost}", lost)
 
-    def _again(self, job: _Job) -> None:
-        """Put a task back at the front."""
-        if job not in self.waiting and not job.settled:
-            self.waiting.appendleft(job)
+    def _again(self, pending: _Pending) -> None:
+        """Put a job back at the front."""
+        if pending not in self.waiting and not pending.settled:
+            self.waiting.appendleft(pending)
 
-    def _settle(self, job: _Job, *, last_word: bool = False) -> Iterator[tuple[int, Any]]:
-        """Yield the accepted result, or put the task back for another worker."""
-        if job.settled:
+    def _settle(self, pending: _Pending, *, last_word: bool = False) -> Iterator[tuple[int, Any]]:
+        """Yield the accepted result, or put the job back for another worker."""
+        if pending.settled:
             return
-        if len(job.results) == 1 and getattr(job.results[0][1], "doubtful", False):
-            job.wanted = max(job.wanted, 2)
-        if len(job.results) < job.wanted and not last_word:
-            if not any(other is job for other, _ in self.busy.values()):
-                self._again(job)
+        if len(pending.results) == 1 and getattr(pending.results[0][1], "doubtful", False):
+            pending.wanted = max(pending.wanted, 2)
+        if len(pending.results) < pending.wanted and not last_word:
+            if not any(other is pending for other, _ in self.busy.values()):
+                self._again(pending)
             return
-        agreeing = _largest_agreement(job.results)
-        if len(agreeing) > 1 or len(job.results) == 1:
-            for worker in {worker for worker, _ in job.results} - {worker for worker, _ in agreeing}:
-                logger.warning("worker %s came to another result for %s: it is ended", worker, job.task)
+        agreeing = _largest_agreement(pending.results)
+        if len(agreeing) > 1 or len(pending.results) == 1:
+            for worker in {worker for worker, _ in pending.results} - {worker for worker, _ in agreeing}:
+                logger.warning("worker %s came to another result for %s: it is ended", worker, pending.job)
                 self.cluster.end(worker)
-            job.settled = True
-            yield job.index, agreeing[0][1]
-        elif len(job.results) < 3 and not last_word:
-            job.wanted = len(job.results) + 1
-            self._again(job)
+            pending.settled = True
+            yield pending.index, agreeing[0][1]
+        elif len(pending.results) < 3 and not last_word:
+            pending.wanted = len(pending.results) + 1
+            self._again(pending)
         else:
-            job.settled = True
-            names = ", ".join(worker for worker, _ in job.results)
-            yield job.index, Failed(f"the workers {names} came to different results, and none is believed", "")
+            pending.settled = True
+            names = ", ".join(worker for worker, _ in pending.results)
+            yield pending.index, Failed(f"the workers {names} came to different results, and none is believed", "")
 
 
 def _largest_agreement(results: list[tuple[str, Any]]) -> list[tuple[str, Any]]:

@@ -34,20 +34,20 @@ class Ray(ExecutorPlugin):
     workers: Annotated[int, Field(ge=1)] | None = None  # at most so many; None: as many as there is room for
     cpus: Annotated[int, Field(ge=1)] = 1  # cores of each worker
     gpus: Annotated[float, Field(ge=0)] | None = None  # of each worker; None: one, where there are any
-    attempts: Annotated[int, Field(ge=1)] = 3  # workers that one task may take with it
-    deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one task
-    twice: Annotated[int, Field(ge=0)] = 0  # of every so many tasks, one is computed by two workers and compared
+    attempts: Annotated[int, Field(ge=1)] = 3  # workers that one job may take with it
+    deadline: Annotated[float, Field(gt=0)] | None = 3600.0  # seconds for one job
+    twice: Annotated[int, Field(ge=0)] = 0  # of every so many jobs, one is computed by two workers and compared
     patience: Annotated[float, Field(gt=0)] = 600.0  # seconds to wait for a first worker, or for another one
 
     _cluster: "_RayCluster | None" = PrivateAttr(default=None)
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         if self._cluster is None:
             self._cluster = _RayCluster(self)
         rules = Rules(
             attempts=self.attempts, deadline=self.deadline, twice=self.twice, patience=self.patience, pause=1.0
         )
-        return spread(self._cluster, function, tasks, rules=rules)
+        return spread(self._cluster, function, jobs, rules=rules)
 
     def close(self) -> None:
         if self._cluster is not None:
@@ -56,7 +56,7 @@ class Ray(ExecutorPlugin):
 
 
 class _Worker:
-    """Actor of Ray: a process that does one task at a time."""
+    """Actor of Ray: a process that does one job at a time."""
 
     def __init__(self, cores: int, gpus: float) -> None:
         os.environ["WORLDFORK_THREADS"] = str(cores)
@@ -69,7 +69,7 @@ class _Worker:
 
         return platform.node(), ray.get_runtime_context().get_node_id()
 
-    def do(self, function: Callable[[Any], Any], task: Any, objects: dict[str, list[Any]]) -> Any:
+    def do(self, function: Callable[[Any], Any], job: Any, objects: dict[str, list[Any]]) -> Any:
         """Apply the function; a blob is fetched when it is first read."""
         import ray
 
@@ -80,7 +80,7 @@ class _Worker:
                 raise WorldforkError(f"Ray's object store has lost a file of the driver ({error}).") from error
 
         with fetching(fetch):
-            return function(task)
+            return function(job)
 
 
 class _RayCluster:
@@ -131,10 +131,10 @@ class _RayCluster:
         self.starting[actor.where.remote()] = str(self.begun)
         self.begun += 1
 
-    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+    def submit(self, worker: str, function: Callable[[Any], Any], job: Any) -> None:
         del self.idle[worker]
-        objects = self._put(getattr(task, "blobs", ()))
-        self.flying[self.actors[worker].do.remote(function, task, objects)] = worker
+        objects = self._put(getattr(job, "blobs", ()))
+        self.flying[self.actors[worker].do.remote(function, job, objects)] = worker
 
     def _put(self, blobs: Iterable[Blob]) -> dict[str, list[Any]]:
         """Return references to these blobs, each in a list, where Ray does not fetch it unasked; put new ones."""

@@ -1,6 +1,6 @@
-"""Work as SLURM jobs, by way of submitit: each task is a job of its own, and jobs share the driver's disk.
+"""Work as SLURM jobs, by way of submitit: each job of a study is one of SLURM's, and they share the driver's disk.
 
-A job begins a fresh interpreter, so a task should take minutes. Tasks and results are pickled on the shared disk.
+Each begins a fresh interpreter, so a job should take minutes. Jobs and results are pickled on the shared disk.
 """
 
 import os
@@ -26,18 +26,18 @@ class Slurm(ExecutorPlugin):
     gpus: Annotated[int, Field(ge=0)] = 0
     minutes: Annotated[int, Field(ge=1)] = 60  # after which SLURM ends a job
     options: dict[str, str | int | bool] = {}  # of sbatch, such as {"partition": "gpu", "account": "lab"}
-    attempts: Annotated[int, Field(ge=1)] = 3  # jobs that one task may take with it
-    twice: Annotated[int, Field(ge=0)] = 0  # of every so many tasks, one is computed by two jobs and compared
+    attempts: Annotated[int, Field(ge=1)] = 3  # jobs of SLURM's that one job of a study may take with it
+    twice: Annotated[int, Field(ge=0)] = 0  # of every so many jobs, one is computed twice and compared
     folder: str = "~/.cache/worldfork/slurm"  # which every machine sees under this name
     cluster: Literal["slurm", "local"] = "slurm"  # `local`: processes of this machine, to try it out
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         queue = _Queue(self)
         rules = Rules(attempts=self.attempts, twice=self.twice)  # no deadline: a job may wait for hours
         try:
-            yield from spread(queue, function, tasks, rules=rules)
+            yield from spread(queue, function, jobs, rules=rules)
         finally:
-            for worker in list(queue.jobs):
+            for worker in list(queue.submitted):
                 queue.end(worker)
             shutil.rmtree(queue.folder, ignore_errors=True)
 
@@ -48,7 +48,7 @@ class _Queue:
     def __init__(self, settings: Slurm) -> None:
         self.room, self.begun, self.cpus = settings.workers, 0, settings.cpus
         self.idle: list[str] = []
-        self.jobs: dict[str, Any] = {}
+        self.submitted: dict[str, Any] = {}
         try:
             import submitit
         except ModuleNotFoundError as error:
@@ -66,32 +66,32 @@ class _Queue:
         return list(self.idle)
 
     def grow(self) -> bool:
-        while len(self.idle) + len(self.jobs) < self.room:
+        while len(self.idle) + len(self.submitted) < self.room:
             self.idle.append(f"job {self.begun}")
             self.begun += 1
         return self.room > 0
 
-    def submit(self, worker: str, function: Callable[[Any], Any], task: Any) -> None:
+    def submit(self, worker: str, function: Callable[[Any], Any], job: Any) -> None:
         self.idle.remove(worker)
-        self.jobs[worker] = self.submitit.submit(_do, self.cpus, function, task)
+        self.submitted[worker] = self.submitit.submit(_do, self.cpus, function, job)
 
     def events(self, seconds: float) -> list[Event]:
-        finished = [worker for worker, job in self.jobs.items() if job.done()]
+        finished = [worker for worker, future in self.submitted.items() if future.done()]
         time.sleep(0.0 if finished else seconds)
-        return [self._event(worker, self.jobs.pop(worker)) for worker in finished]
+        return [self._event(worker, self.submitted.pop(worker)) for worker in finished]
 
-    def _event(self, worker: str, job: Any) -> Event:
+    def _event(self, worker: str, future: Any) -> Event:
         try:
-            return Returned(worker, job.result())
+            return Returned(worker, future.result())
         except RuntimeError as error:  # submitit's, of a job that left no result
             return Lost(worker, printable(" ".join(str(error).split()))[-600:])
 
     def end(self, worker: str, *, shun: bool = False) -> None:
         self.room -= shun  # where SLURM would send the next one is not known
-        if job := self.jobs.pop(worker, None):
-            job.cancel(check=False)
+        if future := self.submitted.pop(worker, None):
+            future.cancel(check=False)
 
 
-def _do(cpus: int, function: Callable[[Any], Any], task: Any) -> Any:
+def _do(cpus: int, function: Callable[[Any], Any], job: Any) -> Any:
     os.environ["WORLDFORK_THREADS"] = str(cpus)
-    return function(task)
+    return function(job)

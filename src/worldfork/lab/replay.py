@@ -19,15 +19,15 @@ from jaxtyping import Float64
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.closed_loop.batches import Batch, deployment_batches, read_history, read_thresholds
+from worldfork.lab.closed_loop.jobs import describe_deployments
 from worldfork.lab.closed_loop.segment import roll_episode
 from worldfork.lab.closed_loop.state import begin, rebuild, shape_of
-from worldfork.lab.closed_loop.tasks import describe_deployments
 from worldfork.lab.environments.drift import evaluation_levels
 from worldfork.lab.episode_log import Film
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import Fork, evaluate_block, parts_of
+from worldfork.lab.forks.jobs import describe
+from worldfork.lab.forks.label import Fork, parts_of, update_and_evaluate
 from worldfork.lab.forks.plan import Block, fork_blocks, stored_stream
-from worldfork.lab.forks.tasks import describe
 from worldfork.ledger.closed_loop import DeploymentRow
 from worldfork.ledger.row import ForkRow
 from worldfork.ledger.store import Study
@@ -233,7 +233,7 @@ def _film(
     every = np.arange(context.registration.arm(where.arm).evaluation.episodes)
     film = Film([sets[name] for name in names], episode=0 if alone else pair.episode - 1, progress=advance)
     episodes = every[[pair.episode - 1]] if alone else every
-    evaluate_block(context, forks, size=size, episodes=episodes, record=film)
+    update_and_evaluate(context, forks, size=size, episodes=episodes, record=film)
     return film
 
 

@@ -4,7 +4,7 @@
                                                         -> closed-loop deployments, where registered
                                    with [stopping]: a look, then the next checkpoints, until all is answered
 
-Forks are computed by the tasks of `worldfork.lab.forks.tasks` and deployments by those of `lab.closed_loop.tasks`,
+Forks are computed by the jobs of `worldfork.lab.forks.jobs` and deployments by those of `lab.closed_loop.jobs`,
 which an executor performs here or elsewhere. Everything is written through `worldfork.ledger.store`, and only this
 process writes. An interrupted run is carried on by the same call: what is in the ledger stays, what is missing is
 done.
@@ -18,32 +18,32 @@ from typing import Any, Final, TypeVar
 
 from worldfork.errors import Failed, WorldforkError
 from worldfork.executors.base import Answers, Executor, opened
-from worldfork.lab.closed_loop import tasks as closed_loop
+from worldfork.lab.closed_loop import jobs as closed_loop
 from worldfork.lab.closed_loop.stage import FitThresholds, run_deployments
 from worldfork.lab.determinism import as_recorded, require_again
 from worldfork.lab.forks.checkpoints import checkpoint_files, keep_checkpoints
 from worldfork.lab.forks.context import outside_code
-from worldfork.lab.forks.label import Fork
-from worldfork.lab.forks.plan import Block, StoredStream, fork_blocks, stored_stream, stream_batches
-from worldfork.lab.forks.tasks import (
+from worldfork.lab.forks.jobs import (
     Describe,
     Described,
     Identity,
+    Job,
     Label,
     Labelled,
     RunStreams,
     Setting,
     Streamed,
-    Task,
     identity_of,
     perform,
 )
+from worldfork.lab.forks.label import Fork
+from worldfork.lab.forks.plan import Block, StoredStream, fork_blocks, stored_stream, stream_batches
 from worldfork.lab.tools.probe import outside_tasks, probe_setting
 from worldfork.ledger import files
 from worldfork.ledger.cell import ChainFolder
 from worldfork.ledger.consistency import counted_twice, model_of
 from worldfork.ledger.looks import follow, outcome
-from worldfork.ledger.row import ForkRow
+from worldfork.ledger.row import ForkRow, Rows
 from worldfork.ledger.store import Deployed, Study, StudyWriter, writing
 from worldfork.progress import Notify, Progress, ignore, silent
 from worldfork.registration import (
@@ -59,7 +59,6 @@ from worldfork.registration import (
 )
 from worldfork.registration.reading import require_tasks
 
-Rows = dict[Cell, list[ForkRow]]
 Result = TypeVar("Result", Described, Streamed, Labelled, closed_loop.Ended)
 FAILURES: Final = "failures.log"  # tracebacks, for whoever wrote the code that failed
 
@@ -122,7 +121,7 @@ def run(
                 setting=this.setting,
                 identities=this.deployed_identities,
                 fit=fit_thresholds,
-                map_tasks=lambda tasks: this.map(tasks, closed_loop.Ended),
+                map_jobs=lambda jobs: this.map(jobs, closed_loop.Ended),
                 progress=progress,
             )
     return study
@@ -159,10 +158,10 @@ class _Run:
 
     def describe(self) -> Described:
         """Return what will determine every row, as the workers describe it. Nothing has been written yet."""
-        tasks: list[Task] = [Describe(self.setting, self.cells)]
+        jobs: list[Job] = [Describe(self.setting, self.cells)]
         if self.registration.deployment is not None:
-            tasks.append(closed_loop.DescribeDeployments(self.setting))
-        results = dict(self.map(tasks, Described))
+            jobs.append(closed_loop.DescribeDeployments(self.setting))
+        results = dict(self.map(jobs, Described))
         self.deployments = results.get(1)
         return results[0]
 
@@ -227,8 +226,8 @@ class _Run:
         missing = [batch for batch in batches if not all(self.study.cell(cell.id).has_stream() for cell in batch)]
         done, total = sum(map(len, batches)) - sum(map(len, missing)), sum(map(len, batches))
         self.progress("streams", done, total)
-        tasks = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
-        for index, result in self.map(tasks, Streamed):
+        jobs = [RunStreams(self.setting.only(batch), batch, self.identities[batch[0]]) for batch in missing]
+        for index, result in self.map(jobs, Streamed):
             for cell, stream in zip(missing[index], result.streams, strict=True):
                 self.study.cell(cell.id).write_stream(stream.log, stream.recording)
                 took = {"what": "streams", "seconds": result.seconds, "worker": result.worker}
@@ -256,8 +255,8 @@ class _Run:
             ]
             missing = _tasks_in_turn(missing)
             early: dict[tuple[Cell, int], ForkRow] = {}
-            tasks = (self._label(block, rows, owners) for block in missing)
-            for index, result in self.map(tasks, Labelled):
+            jobs = (self._label(block, rows, owners) for block in missing)
+            for index, result in self.map(jobs, Labelled):
                 if [(cell.id, k) for cell, k in missing[index]] != [(row.cell, row.k) for row in result.rows]:
                     (first, k), *_ = missing[index]
                     raise Answers(self.executor).wrong(
@@ -284,14 +283,14 @@ class _Run:
             self.notify(outcome(self.registration, course.looks))
         return tuple(cell for cell in course.due if cell not in rows)
 
-    def map(self, tasks: Iterable[Task], expected: type[Result]) -> Iterator[tuple[int, Result]]:
-        """Have the tasks done. What fails is told once everything else is safe, and its traceback is kept; so is
+    def map(self, jobs: Iterable[Job], expected: type[Result]) -> Iterator[tuple[int, Result]]:
+        """Have the jobs done. What fails is told once everything else is safe, and its traceback is kept; so is
         what an executor lost."""
-        failures: list[tuple[str, str]] = []  # the task's name, and the reason
+        failures: list[tuple[str, str]] = []  # the job's name, and the reason
         answers = Answers(self.executor)
         names = answers.names
         begun = self.study.path.joinpath("registration.json").exists()  # a refused run leaves nothing behind
-        for index, result in answers.of(tasks, function=perform):
+        for index, result in answers.of(jobs, function=perform):
             if isinstance(result, Failed):
                 failures.append((names[index], result.reason))
                 if begun:

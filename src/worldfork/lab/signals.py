@@ -19,7 +19,10 @@ from worldfork.registry import Plugin
 
 @dataclasses.dataclass(frozen=True)
 class Episode:
-    """The episode that ends at a decision point, and what is known by then. Nothing after the fork is here."""
+    """The episode that ends at a decision point, and what is known by then. Nothing after the fork is here.
+
+    A trigger is fed the same stretch of a deployment as a `worldfork.triggers.Segment`, with the signals in it.
+    """
 
     k: int
     steps: Mapping[str, Float64[np.ndarray, " T"]]  # what was logged at each control step: error, kl, reward, ...

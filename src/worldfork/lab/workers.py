@@ -1,4 +1,4 @@
-"""A worker's side of any task: its name, and how what goes wrong in it becomes an answer that spares the rest."""
+"""A worker's side of any job: its name, and how what goes wrong in it becomes an answer that spares the rest."""
 
 import errno
 import os

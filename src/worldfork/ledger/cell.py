@@ -17,7 +17,7 @@ from worldfork.ledger.row import CellRow, ForkRow, read_chain
 from worldfork.registration import Cell, Registration, canonical, difference, digest, restore
 
 Row = TypeVar("Row", bound=CellRow)
-STREAM = ("stream.parquet", "window.npz")  # the window is written last
+STREAM = ("stream.parquet", "window.npz")  # the recording is written last
 FILES = ("cell.json", "execution.json", *STREAM, "timings.jsonl", "forks.jsonl", "episodes.jsonl")  # of a chain
 
 
@@ -143,10 +143,10 @@ class ChainFolder(Generic[Row]):
         """Return whether the stream is complete on disk."""
         return all((self.path / name).exists() for name in STREAM)
 
-    def write_stream(self, stream: arrays.Columns, window: arrays.Columns) -> None:
-        """Write the log and the window of a finished stream."""
-        arrays.write_parquet(self.path / "stream.parquet", stream)
-        arrays.write_npz(self.path / "window.npz", window)
+    def write_stream(self, log: arrays.Columns, recording: arrays.Columns) -> None:
+        """Write the log and the recording of a finished stream."""
+        arrays.write_parquet(self.path / "stream.parquet", log)
+        arrays.write_npz(self.path / "window.npz", recording)
 
     def share_stream(self, owner: "ChainFolder[Row]") -> None:
         """Take the stream of a cell that has the same one: by hard link, or by copy on disks without links."""
@@ -162,11 +162,11 @@ class ChainFolder(Generic[Row]):
                     files.replace(target, (owner.path / name).read_bytes())
 
     def stream_files(self) -> tuple[Path, Path]:
-        """Return the paths of the log and the window; a published copy keeps a shared log with its owner."""
-        log, window = (self.path / name for name in STREAM)
+        """Return the paths of the log and the recording; a published copy keeps a shared log with its owner."""
+        log, recording = (self.path / name for name in STREAM)
         if not log.exists() and (owner := self.stream_owner()) is not None and (owner / log.name).exists():
             log = owner / log.name
-        return log, window
+        return log, recording
 
     def stream_owner(self) -> Path | None:
         """Return the folder of the cell that this one took its stream from; None if it ran its own."""
@@ -180,15 +180,15 @@ class ChainFolder(Generic[Row]):
         return self.path.parent / str(name)
 
     def read_stream(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the log and the window."""
-        return self.read_log(), self.read_window()
+        """Return the log and the recording."""
+        return self.read_log(), self.read_recording()
 
     def read_log(self) -> dict[str, Any]:
         """Return the log of every control step, by column."""
         log, _ = self.stream_files()
         return arrays.read_parquet(log)
 
-    def read_window(self) -> dict[str, Any]:
+    def read_recording(self) -> dict[str, Any]:
         """Return the transitions that an update may see, by name."""
         return arrays.read_npz(self.path / "window.npz")
 

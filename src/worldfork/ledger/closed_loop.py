@@ -25,7 +25,8 @@ from worldfork.ledger.arrays import Columns
 from worldfork.ledger.cell import ChainFolder
 from worldfork.ledger.documents import ChainRecord
 from worldfork.ledger.row import CellRow, Count, FitRecord, Number, Signals
-from worldfork.registration import Registration
+from worldfork.registration import Cell, Registration
+from worldfork.triggers import CellKey
 from worldfork.triggers.policy import Policy, in_json, normal_threshold
 from worldfork.validation import Record
 
@@ -136,6 +137,11 @@ class Thresholds(Record):
         return self.policies.get(policy, {}).get(task, {}).get(str(checkpoint))
 
 
+def cell_key(cell: Cell) -> CellKey:
+    """Return the deployment that a cell is of, whatever its arm and the draw of its updates."""
+    return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
+
+
 def policy_of(registration: Registration, name: str, *, threshold: Threshold) -> Policy:
     """Return a registered policy, ready to be fed; `threshold` is the fitted one, for policies that need one."""
     assert registration.deployment is not None
@@ -177,11 +183,11 @@ class Part:
     columns: Columns
 
 
-def write_segment(study: Path, name: str, k: int, logs: Sequence[Part], windows: Sequence[Part]) -> None:
+def write_segment(study: Path, name: str, k: int, logs: Sequence[Part], recordings: Sequence[Part]) -> None:
     """Write the logs and the transitions of a batch's episode k, each file whole."""
     place = study / SEGMENTS / f"{name}-k{k}.npz"
     files.make_folders(place.parent)
-    arrays.write_npz(place, {**_named(windows), **_joined(windows, np.stack)})
+    arrays.write_npz(place, {**_named(recordings), **_joined(recordings, np.stack)})
     lengths = [len(next(iter(part.columns.values()))) for part in logs]
     named = {key: np.repeat(values, lengths) for key, values in _named(logs).items()}
     arrays.write_parquet(place.with_suffix(".parquet"), {**named, **_joined(logs, np.concatenate)})
@@ -207,7 +213,7 @@ def read_log_parts(path: Path) -> Iterator[Part]:
         yield Part(str(policy[start]), str(cell[start]), part)
 
 
-def read_window_parts(path: Path) -> Iterator[Part]:
+def read_recording_parts(path: Path) -> Iterator[Part]:
     """Yield the transitions of each deployment in a segment."""
     columns, policies, cells = _named_columns(arrays.read_npz(path), path)
     for index, (policy, cell) in enumerate(zip(policies, cells, strict=True)):

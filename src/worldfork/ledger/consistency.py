@@ -25,7 +25,14 @@ from worldfork.registration import Cell
 from worldfork.registration.schema import Stream
 
 CLOSE: Final = 1e-9  # sums may be taken in another order: relative to what is summed
-LOGGED: Final = ("step", "env_step", "episode", "level", "rate", "reward")
+CHECKED: Final = (
+    "step",
+    "env_step",
+    "episode",
+    "level",
+    "rate",
+    "reward",
+)  # columns of a log, named without the lab, which wrote them
 DIGEST: Final = re.compile("[0-9a-f]{64}")
 BESIDE: Final = (
     *("registration.json", "registration.toml", "kept.json", "amendments.jsonl", "published.json", "answers.json"),
@@ -60,9 +67,9 @@ class Expected:
 
     def of_log(self, log: Columns) -> str | None:
         """Check a log against the registration."""
-        if missing := [name for name in LOGGED if name not in log]:
+        if missing := [name for name in CHECKED if name not in log]:
             return f"the stream has no column `{missing[0]}`"
-        step, env_step, episode, level, rate = (log[name] for name in LOGGED[:5])
+        step, env_step, episode, level, rate = (log[name] for name in CHECKED[:5])
         if not len(step) or not np.array_equal(step, step[0] + np.arange(len(step))):
             return "the steps of the stream do not follow one another"
         if not np.array_equal(env_step, step * self.repeat) or not np.array_equal(episode, step // self.steps + 1):

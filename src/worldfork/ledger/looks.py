@@ -8,7 +8,7 @@ rows.
 import dataclasses
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,14 +17,13 @@ from pydantic import Field
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger.documents import Sealed, as_file, check, seal
-from worldfork.ledger.row import ForkRow
+from worldfork.ledger.row import ForkRow, Rows
 from worldfork.registration import Cell, Registration, canonical, cells, digest
 from worldfork.registration.stopping import Question, Stopping
 from worldfork.validation import Record
 
 LOOKS: Final = "looks.jsonl"
 CLOSE: Final = 1e-9  # of figures that another machine calculates again
-Rows = Mapping[Cell, Sequence[ForkRow]]
 CellPlace = tuple[str, int]  # the direction and stream seed of a cell: its place within a checkpoint
 
 

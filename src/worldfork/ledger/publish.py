@@ -29,9 +29,9 @@ from worldfork.triggers import Answer, Asked
 from worldfork.validation import Record
 
 MODELS: Final = "checkpoints/*.safetensors"
-WINDOWS: Final = "cells/*/window.npz"
+RECORDINGS: Final = "cells/*/window.npz"
 STREAMS: Final = "cells/*/stream.parquet"
-DEPLOYED_WINDOWS: Final = f"{SEGMENTS}/*.npz"
+DEPLOYED_RECORDINGS: Final = f"{SEGMENTS}/*.npz"
 DEPLOYED_STREAMS: Final = f"{SEGMENTS}/*.parquet"
 ANSWERS: Final = "answers.json"
 ANSWERS_AT_MOST: Final = 16 * 2**20  # bytes; four detectors on 30 streams of 24 decision points take 7,501
@@ -164,11 +164,11 @@ def _left_out(study: Study, *, streams: bool) -> tuple[str, ...]:
     """Return the patterns of the files that a copy leaves out, with those that `study` lacks as a copy itself."""
     # An agent chooses the files of its models; whatever is no manifest is taken for a part of one.
     suffixes = {path.suffix for path in (study.path / "checkpoints").glob("*.*")} - {".json"}
-    patterns = [*sorted({MODELS, *(f"checkpoints/*{suffix}" for suffix in suffixes)}), WINDOWS]
+    patterns = [*sorted({MODELS, *(f"checkpoints/*{suffix}" for suffix in suffixes)}), RECORDINGS]
     if not streams:
         patterns.append(STREAMS)
     if study.deployments():
-        patterns += [DEPLOYED_WINDOWS] if streams else [DEPLOYED_WINDOWS, DEPLOYED_STREAMS]
+        patterns += [DEPLOYED_RECORDINGS] if streams else [DEPLOYED_RECORDINGS, DEPLOYED_STREAMS]
     return tuple(dict.fromkeys([*left_out(study), *patterns]))
 
 

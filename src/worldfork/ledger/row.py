@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.ledger.documents import Sealed
+from worldfork.registration import Cell
 from worldfork.registration.schema import canonical
 from worldfork.validation import Record, explain
 
@@ -113,6 +114,9 @@ class ForkRow(CellRow):
     draws: Digests
     stream: str  # content digest of stream.parquet
     window: str  # content digest of window.npz
+
+
+Rows = dict[Cell, list[ForkRow]]  # of every cell, in order
 
 
 def read_row(line: str, kind: type[Row], *, where: str) -> Row:

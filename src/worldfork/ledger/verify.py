@@ -23,10 +23,10 @@ from worldfork.ledger.consistency import (
 from worldfork.ledger.documents import as_file, read_json
 from worldfork.ledger.publish import (
     ANSWERS,
+    DEPLOYED_RECORDINGS,
     DEPLOYED_STREAMS,
-    DEPLOYED_WINDOWS,
+    RECORDINGS,
     STREAMS,
-    WINDOWS,
     Answers,
     read_answers,
     read_published,
@@ -154,7 +154,7 @@ def _left_out_notes(
     """Return a note on each kind of file that a published copy leaves out."""
     notes = []
     absent = [cell for cell in whole if not (cell.path / "window.npz").exists()]
-    if WINDOWS in left_out and absent:
+    if RECORDINGS in left_out and absent:
         notes.append(f"The windows of {plural(len(absent), 'cell')} are not here; their rows hold the digests.")
     unlogged = {cell.stream_owner() or cell.path for cell in whole if not cell.stream_files()[0].exists()}
     if STREAMS in left_out and unlogged:
@@ -169,7 +169,7 @@ def _left_out_notes(
             note += f"What {detectors} answered on {on} is in {ANSWERS}, as the publisher's word: no row holds its "
             note += "digest."
         notes.append(note)
-    for pattern, what in ((DEPLOYED_WINDOWS, "transitions"), (DEPLOYED_STREAMS, "logs")):
+    for pattern, what in ((DEPLOYED_RECORDINGS, "transitions"), (DEPLOYED_STREAMS, "logs")):
         if episodes and pattern in left_out and not segment_files(study.path, suffix=Path(pattern).suffix):
             notes.append(f"The {what} of the deployments are not here; their rows hold the digests.")
     return notes
@@ -332,13 +332,13 @@ def _checked_rows(
     if not rows:
         return rows
     log = _log(folder, left_out=left_out)
-    stream, window = rows[0].stream if log is None else content_digest(log), rows[0].window
-    if (folder.path / "window.npz").exists() or left_out is None or WINDOWS not in left_out:
-        window = content_digest(folder.read_window())
+    stream, recording = rows[0].stream if log is None else content_digest(log), rows[0].window
+    if (folder.path / "window.npz").exists() or left_out is None or RECORDINGS not in left_out:
+        recording = content_digest(folder.read_recording())
     calculated = expected(folder.configuration, arm.stream, signals=registration.signals)
     for row in rows:
         where = f"{folder.id}, fork {row.k}"
-        if (row.stream, row.window) != (stream, window):
+        if (row.stream, row.window) != (stream, recording):
             raise WorldforkError(f"{where}: stream.parquet or window.npz is not the one this row was made from.")
         if row.draws.hold != row.draws.update:
             raise WorldforkError(f"{where}: the branches received different random draws; the pair is no pair.")

@@ -17,7 +17,7 @@ from worldfork.ledger.closed_loop import (
     is_kept,
     policy_of,
     read_log_parts,
-    read_window_parts,
+    read_recording_parts,
     segment_files,
     titled,
 )
@@ -27,10 +27,10 @@ from worldfork.ledger.row import Number
 from worldfork.ledger.store import Deployed, Study
 from worldfork.registration import Cell, Registration, deployments, difference
 
-Rows = Mapping[Deployed, list[DeploymentRow]]
+DeploymentRows = Mapping[Deployed, list[DeploymentRow]]
 READERS: tuple[tuple[str, str, Callable[[Path], Iterator[Part]]], ...] = (
     (".parquet", "stream", read_log_parts),
-    (".npz", "window", read_window_parts),
+    (".npz", "window", read_recording_parts),
 )
 
 
@@ -173,7 +173,7 @@ def _trial_problem(rows: Sequence[DeploymentRow], *, episodes: int) -> str | Non
 
 
 def _segment_problems(
-    study: Study, rows: Rows, calculated: Mapping[Deployed, Expected], *, left_out: Collection[str]
+    study: Study, rows: DeploymentRows, calculated: Mapping[Deployed, Expected], *, left_out: Collection[str]
 ) -> tuple[list[str], set[str]]:
     """Check every row's log and transitions; return the problems, and the files that rows point to."""
     problems: list[str] = []
@@ -205,7 +205,7 @@ def _segment_problems(
     return problems, used
 
 
-def _draw_problems(rows: Rows, grid: Mapping[Deployed, Cell]) -> list[str]:
+def _draw_problems(rows: DeploymentRows, grid: Mapping[Deployed, Cell]) -> list[str]:
     """Check that every policy met the draws that the first one met in the same cell and episode."""
     first: dict[tuple[object, ...], tuple[str, str | None, str]] = {}
     problems = []

@@ -3,7 +3,8 @@
 import dataclasses
 
 from worldfork.errors import WorldforkError
-from worldfork.ledger.looks import LOOKS, Look, Rows, first_difference, follow, outcome
+from worldfork.ledger.looks import LOOKS, Look, first_difference, follow, outcome
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
 

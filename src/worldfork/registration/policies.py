@@ -3,10 +3,11 @@
 Where a policy fires, its update persists: the stream goes on with the updated model, its window and its optimiser.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from worldfork.fixed_policies import FIXED_POLICIES
 from worldfork.validation import Record
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*$")]
@@ -18,7 +19,7 @@ Count = Annotated[int, Field(ge=1, le=100_000)]  # of what is computed or kept t
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Policy(Record):
+class RegisteredPolicy(Record):
     """A trigger, the rule that turns its answers into decisions, and the mechanism that it fires."""
 
     trigger: Named  # a recorded signal, a trigger by name, "never" or "always"
@@ -35,7 +36,7 @@ class Policy(Record):
     trial: Annotated[int, Field(ge=0, le=3)] = Field(default=0, exclude_if=lambda episodes: episodes == 0)
 
     @model_validator(mode="after")
-    def _one_rule(self) -> "Policy":
+    def _one_rule(self) -> "RegisteredPolicy":
         if self.trigger == "random":
             if self.threshold is not None or (self.rate is None) == (self.matches is None):
                 raise ValueError('a policy with trigger = "random" says `rate`, or `matches` another policy')
@@ -43,7 +44,7 @@ class Policy(Record):
             raise ValueError('`matches` is for policies with trigger = "random"')
         elif self.rate is not None and self.threshold != "running":
             raise ValueError('`rate` goes with threshold = "running"')
-        if self.trigger in REFERENCES and (self.threshold is not None or self.settings):
+        if self.trigger in FIXED_POLICIES and (self.threshold is not None or self.settings):
             raise ValueError(f'the policy "{self.trigger}" reads nothing: it has neither threshold nor settings')
         if self.trial and self.trigger == "never":
             raise ValueError('`trial` is for policies that fire, and "never" does not')
@@ -58,7 +59,7 @@ class Policy(Record):
 class Deployment(Record):
     """Policies side by side on common random numbers. `never` and `always` run in every deployment."""
 
-    policies: dict[Name, Policy] = {}  # by name, beside `never` and `always`
+    policies: dict[Name, RegisteredPolicy] = {}  # by name, beside `never` and `always`
     arm: Name | None = None  # the arm whose stream, cells, precision and mechanism are used; else the first
     evaluate_at: tuple[Count, ...] = ()  # decision points after which the current model is evaluated, pinned
     episodes: Count = 6  # matched episodes of each evaluation
@@ -68,7 +69,7 @@ class Deployment(Record):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Deployment":
-        if taken := sorted(set(self.policies) & set(REFERENCES)):
+        if taken := sorted(set(self.policies) & set(FIXED_POLICIES)):
             raise ValueError(f"the policy `{taken[0]}` is part of every deployment: name yours otherwise")
         if "segments" in self.policies:
             raise ValueError("a policy can not be called `segments`: the ledger has a folder of that name")
@@ -84,12 +85,12 @@ class Deployment(Record):
                 )
         return self
 
-    def every(self) -> dict[str, Policy]:
+    def every(self) -> dict[str, RegisteredPolicy]:
         """Return all policies in the order in which they run.
 
-        The references come first, then the others by name, since canonical JSON keeps no other order.
+        The fixed policies come first, then the others by name, since canonical JSON keeps no other order.
         """
-        return {**{name: Policy(trigger=name) for name in REFERENCES}, **dict(sorted(self.policies.items()))}
-
-
-REFERENCES: Final = ("never", "always")
+        return {
+            **{name: RegisteredPolicy(trigger=name) for name in FIXED_POLICIES},
+            **dict(sorted(self.policies.items())),
+        }

@@ -28,10 +28,11 @@ TABLES: Final[dict[str, type[Record]]] = {
     "[predictions] premise": schema.Premise,
     "guess.TASK": schema.Guess,
     "deployment": policies.Deployment,
-    "deployment.policies.POLICY": policies.Policy,
+    "deployment.policies.POLICY": policies.RegisteredPolicy,
     "stopping": stopping.Stopping,
     "[stopping.questions]": stopping.Question,
 }
+POLICY: Final = "Policy"  # a registered policy, as an editor's schema calls it
 FIELD: Final = re.compile(r"    (\w+): ")
 MORE: Final = """
 # What a study could detect (worldfork check): standard deviations of dR, guessed. Or --like LEDGER.
@@ -62,8 +63,9 @@ class Key:
 
 def json_schema() -> str:
     """Return the JSON schema of a registration's file as people write it: `extends` may supply what is left out."""
-    file = schema.Registration.model_json_schema(by_alias=True)
-    definitions = file["$defs"]
+    generated = json.dumps(schema.Registration.model_json_schema(by_alias=True))
+    file = json.loads(generated.replace(policies.RegisteredPolicy.__name__, POLICY))
+    definitions = file["$defs"] = dict(sorted(file["$defs"].items()))
     for entry in (file, *definitions.values()):
         entry.pop("required", None)
     for shared in ("Stream", "Evaluation", "Mechanism"):
@@ -71,7 +73,7 @@ def json_schema() -> str:
     file["properties"]["extends"] = {"type": "string"}
     fraction = definitions["Scoring"]["properties"]["divergence_fraction"]
     fraction["anyOf"] = [*(kind for kind in fraction["anyOf"] if kind != {"type": "null"}), {"const": "off"}]
-    named = {record.__name__: record for record in TABLES.values()}
+    named = {record.__name__: record for record in TABLES.values()} | {POLICY: policies.RegisteredPolicy}
     for name, entry in [("Registration", file), *definitions.items()]:
         for field, about in _comments(named[name]).items():
             alias = named[name].model_fields[field].alias or field

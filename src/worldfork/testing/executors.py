@@ -1,4 +1,4 @@
-"""Contract of an executor: every task once, a few ahead, whoever dies, and the same ledger as anywhere else."""
+"""Contract of an executor: every job once, a few ahead, whoever dies, and the same ledger as anywhere else."""
 
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ from worldfork.errors import Failed
 from worldfork.executors.base import Executor, ExecutorPlugin
 from worldfork.testing.contract import Report, demand, examine, name_of, resolved, rule
 
-TASKS: Final = 9
+JOBS: Final = 9
 MANY: Final = 1000  # of which an executor takes a few ahead
 UNCHAINED: Final = ("execution.json", "timings.jsonl", ".lock")  # files that say where and when, not what
 STUDY: Final = """
@@ -70,14 +70,14 @@ def check_executor(
 
 
 class _Bench:
-    """An executor, and the tasks that it is given."""
+    """An executor, and the jobs that it is given."""
 
     def __init__(self, executor: Executor, *, study: bool) -> None:
         self.executor, self.study = executor, study
 
     @rule("Every task comes back once, under its own index", foundation=True)
     def returns_everything(self) -> None:
-        for count in (0, TASKS):
+        for count in (0, JOBS):
             results = list(self.executor.map(square, iter(range(count))))
             indices = sorted(index for index, _ in results)
             remedy = (
@@ -91,23 +91,23 @@ class _Bench:
     def spares_the_others(self) -> None:
         remedy = "`function` never raises: a failure is a result like any other. Yield it and go on."
         try:
-            results = dict(self.executor.map(fail_at_three, iter(range(TASKS))))
+            results = dict(self.executor.map(fail_at_three, iter(range(JOBS))))
         except Exception as error:
             demand(False, f"a failure among the results became {type(error).__name__}: {error}.", remedy)
-        lost = sorted(set(range(TASKS)) - set(results))
+        lost = sorted(set(range(JOBS)) - set(results))
         demand(not lost, f"tasks {lost} were lost beside a task that failed.", remedy)
         demand(isinstance(results[3], Failed), f"the failure of task 3 became {results[3]!r:.60}.", remedy)
 
     @rule("A worker that dies spares the others", foundation=True)
     def outlives_a_worker(self) -> None:
-        """End a worker in the middle of a task; a task that this process computes is simply done."""
+        """End a worker in the middle of a job; a job that this process computes is simply done."""
         remedy = "Give the task of a worker that is gone to another, a few times, and then yield it as `Failed`."
-        tasks = ((number, _this_process()) for number in range(TASKS))
+        jobs = ((number, _this_process()) for number in range(JOBS))
         try:
-            results = dict(self.executor.map(end_the_worker_at_three, tasks))
+            results = dict(self.executor.map(end_the_worker_at_three, jobs))
         except Exception as error:
             demand(False, f"a worker that died became {type(error).__name__}: {error}.", remedy)
-        lost = sorted(index for index in range(TASKS) if index != 3 and results.get(index) != index * index)
+        lost = sorted(index for index in range(JOBS) if index != 3 and results.get(index) != index * index)
         demand(not lost, f"tasks {lost} were lost beside a worker that died.", remedy)
         third = results.get(3)
         demand(isinstance(third, Failed) or third == 9, f"its own task came back as {third!r:.60}.", remedy)
@@ -121,10 +121,10 @@ class _Bench:
             close()
         remedy = "A task carries its arrays: take two for each worker, and the next when one comes back."
         demand(len(taken) < MANY, f"all of {MANY} tasks were taken before the first result came.", remedy)
-        count = len(list(self.executor.map(square, range(TASKS))))
-        seen = f"after a call that was left in the middle, {TASKS} tasks came back as {count}."
+        count = len(list(self.executor.map(square, range(JOBS))))
+        seen = f"after a call that was left in the middle, {JOBS} tasks came back as {count}."
         demand(
-            count == TASKS, seen, "Stop what is under way when the iterator is closed; the next call begins anew."
+            count == JOBS, seen, "Stop what is under way when the iterator is closed; the next call begins anew."
         )
 
     @rule(
@@ -149,18 +149,18 @@ class _Bench:
 
 
 def square(number: int) -> int:
-    """Compute a task of the examination; a worker imports this."""
+    """Compute a job of the examination; a worker imports this."""
     return number * number
 
 
 def fail_at_three(number: int) -> int | Failed:
-    """Fail at the task 3, as every task does: by its result."""
+    """Fail at the job 3, as every job does: by its result."""
     return Failed("the third one fails", "") if number == 3 else number
 
 
-def end_the_worker_at_three(task: tuple[int, tuple[str, int]]) -> int:
-    """End the worker at the task 3, but never the process that examines."""
-    number, examiner = task
+def end_the_worker_at_three(job: tuple[int, tuple[str, int]]) -> int:
+    """End the worker at the job 3, but never the process that examines."""
+    number, examiner = job
     if number == 3 and _this_process() != examiner:
         os._exit(1)
     return square(number)
@@ -171,10 +171,10 @@ def _this_process() -> tuple[str, int]:
 
 
 class _Here:
-    """Executor of this process, task after task."""
+    """Executor of this process, job after job."""
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
-        return ((index, function(task)) for index, task in enumerate(tasks))
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
+        return ((index, function(job)) for index, job in enumerate(jobs))
 
 
 class _Interruption(Exception):
@@ -188,8 +188,8 @@ class _Interrupted:
     executor: Executor
     after: int
 
-    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
-        for index, result in self.executor.map(function, tasks):
+    def map(self, function: Callable[[Any], Any], jobs: Iterable[Any], /) -> Iterator[tuple[int, Any]]:
+        for index, result in self.executor.map(function, jobs):
             if self.after == 0:
                 raise _Interruption
             self.after -= 1

@@ -38,7 +38,10 @@ class CellKey:
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """The part of a deployment between the previous decision point and this one, and nothing else."""
+    """The part of a deployment between the previous decision point and this one, and nothing else.
+
+    Signals are read, while the study runs, from the same part as a `worldfork.lab.signals.Episode`.
+    """
 
     k: int
     level: float  # of the drift, at the decision point: no deployment has it; NaN where it was not recorded

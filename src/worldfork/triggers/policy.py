@@ -17,11 +17,11 @@ from pydantic import Field, model_validator
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
+from worldfork.fixed_policies import FIXED_POLICIES
 from worldfork.randomness import Event
 from worldfork.triggers.base import Answer, CellKey, Segment, Trigger
 from worldfork.triggers.feeding import naming
 
-CONSTANT: Final = ("never", "always")  # policies that read nothing
 EARLIER: Final = 4  # a running quantile needs so many earlier values
 Threshold = float | Literal["-inf", "inf"]  # JSON has no infinities
 
@@ -48,7 +48,7 @@ class Policy(Trigger):
     @property
     def inner(self) -> Trigger | None:
         """The trigger itself; None where a recorded signal is read, or nothing."""
-        if self.recorded or self.trigger in CONSTANT:
+        if self.recorded or self.trigger in FIXED_POLICIES:
             return None
         return _built(self.trigger, json.dumps(self.settings, sort_keys=True))
 
@@ -64,7 +64,7 @@ class Policy(Trigger):
         self, memory: tuple[Any, list[float]], segment: Segment
     ) -> tuple[tuple[Any, list[float]], Answer, bool]:
         """Return the memory to go on with, the trigger's answer, and True if the policy updates here."""
-        if self.trigger in CONSTANT:
+        if self.trigger in FIXED_POLICIES:
             return memory, None, self.trigger == "always"
         inner, earlier = memory
         answer: Answer

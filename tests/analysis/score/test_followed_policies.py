@@ -23,8 +23,8 @@ from worldfork.analysis.present.tables.deployments import ORDERS, deployments, f
 from worldfork.analysis.present.text.deployments import best_first, forecast_words, realised
 from worldfork.analysis.present.text.terms import TERMS
 from worldfork.analysis.read.ledger import open_ledger
-from worldfork.analysis.read.outcomes import Table
-from worldfork.analysis.read.study import Deployed, Rows, read_deployments
+from worldfork.analysis.read.outcomes import ForkTable
+from worldfork.analysis.read.study import Deployed, read_deployments
 from worldfork.analysis.read.triggers import read_triggers
 from worldfork.analysis.score.clusters import partition
 from worldfork.analysis.score.decisions import decide
@@ -44,6 +44,7 @@ from worldfork.analysis.score.thresholds import decisions_on, fit_thresholds
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
 from worldfork.ledger.closed_loop import Thresholds, policy_of
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import root
 from worldfork.randomness import Event
@@ -122,7 +123,7 @@ def test_a_threshold_does_not_know_its_own_checkpoint(study: Study, monkeypatch:
     before = thresholds(study).policies["residual"][TASK]
     real = fitting.study_table
 
-    def scrambled(source: Study, rows: Rows) -> Table:
+    def scrambled(source: Study, rows: Rows) -> ForkTable:
         """The same ledger, in which updating checkpoint 1 was worth the opposite, a thousandfold."""
         table = real(source, rows)
         forks = table.arms["many"][TASK]

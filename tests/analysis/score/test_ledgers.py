@@ -12,7 +12,7 @@ from worldfork.analysis.read.ledger import open_ledger
 from worldfork.analysis.score import Rules, score_ledger
 from worldfork.analysis.score.arms import choose_arms
 from worldfork.analysis.score.rules import rules_of
-from worldfork.analysis.score.run import only_arm
+from worldfork.analysis.score.scoring import only_arm
 from worldfork.errors import WorldforkError
 from worldfork.triggers import Trigger
 

@@ -5,7 +5,7 @@ from worlds import study
 
 from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import Rules, score, score_ledger
-from worldfork.analysis.score.run import on_one_thread
+from worldfork.analysis.score.scoring import on_one_thread
 
 
 def threads():

@@ -13,7 +13,7 @@ from worlds import crossed, frame, study
 
 from worldfork.analysis.read.table import read_table
 from worldfork.analysis.score import Rules, score
-from worldfork.analysis.score.run import score_ledger
+from worldfork.analysis.score.scoring import score_ledger
 from worldfork.analysis.score.undefined import Undefined
 from worldfork.errors import WorldforkError
 from worldfork.registration.schema import Prediction

@@ -12,6 +12,7 @@ from worldfork.analysis.present.render import csv, html, markdown, plain
 from worldfork.analysis.present.table import Cell, Column, Heading, Paragraph, Table
 from worldfork.analysis.present.tables import all_tables, choose
 from worldfork.analysis.present.tables.triggers import policies
+from worldfork.analysis.score import score_ledger
 from worldfork.errors import WorldforkError
 from worldfork.registration import read
 from worldfork.registration.library import find
@@ -53,6 +54,15 @@ def test_a_summary_prints_what_the_screen_shows_and_shows_itself_in_a_notebook(s
     assert page.count("<table>") == page.count("</table>") > 1
     assert "retained, bootstrap" not in text
     assert "retained, bootstrap" in " ".join(str(score.summary(verbose=True)).split())
+
+
+def test_only_the_score_that_was_returned_knows_how_it_is_written(flat, score):
+    unwritten = score_ledger(flat, permutations=50)
+    assert score == unwritten
+    assert str(score.summary())
+    assert unwritten._repr_html_() is None
+    with pytest.raises(WorldforkError, match="this one can not"):
+        unwritten.summary()
 
 
 def test_where_triggers_fired_is_a_row_per_fork_and_trigger(score):

@@ -9,9 +9,9 @@ from kill_and_resume import REGISTRATION
 
 from worldfork.blobs import Blob, as_files, blob_of, fetching, read_blob
 from worldfork.errors import Failed, WorldforkError
+from worldfork.lab.forks.jobs import Describe, Described, Label, Labelled, Setting, identity_of, perform
 from worldfork.lab.forks.label import Fork
 from worldfork.lab.forks.plan import StoredStream, _read, stored_stream
-from worldfork.lab.forks.tasks import Describe, Described, Label, Labelled, Setting, identity_of, perform
 from worldfork.lab.run import run
 from worldfork.ledger.store import Study
 from worldfork.registration import canonical, cells

@@ -13,8 +13,8 @@ from worldfork.lab.environments import linear_quadratic as world
 from worldfork.lab.environments.base import State
 from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.forks.context import Context
+from worldfork.lab.forks.jobs import run_streams
 from worldfork.lab.forks.label import Fork, label
-from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.mechanisms.base import last
 from worldfork.lab.stream import window
 from worldfork.ledger.row import Counts, ForkRow

@@ -120,9 +120,9 @@ def test_another_stream_than_the_rows_were_made_from_is_refused(
 ) -> None:
     copy = Study(shutil.copytree(ledger.path, tmp_path / "copy"))
     pair = find_pair(copy, "few-linear_quadratic-c0-away-s0", k=1, episode=1)
-    window = copy.cell(pair.cell.id).path / "window.npz"
-    changed = arrays.read_npz(window)
+    recording = copy.cell(pair.cell.id).path / "window.npz"
+    changed = arrays.read_npz(recording)
     changed["reward"][0] += 1.0  # type: ignore[operator]
-    arrays.write_npz(window, changed)
+    arrays.write_npz(recording, changed)
     with pytest.raises(WorldforkError, match="worldfork verify"):
         replay_pair(copy, context, pair)

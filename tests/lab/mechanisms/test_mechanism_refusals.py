@@ -8,7 +8,7 @@ import pytest
 import worldfork as wf
 from worldfork.errors import Failed, WorldforkError
 from worldfork.lab.agents.linear_quadratic import LinearQuadraticPlugin
-from worldfork.lab.forks.tasks import Describe, Setting, perform
+from worldfork.lab.forks.jobs import Describe, Setting, perform
 from worldfork.registration import Registration, canonical, cells, parse
 
 TEXT = """

@@ -4,13 +4,14 @@ import dataclasses
 
 import polars as pl
 
-from worldfork.analysis.read.outcomes import EPISODES, SIGNAL, Table
-from worldfork.analysis.read.study import Rows, deployment_rows, read_rows
+from worldfork.analysis.read.outcomes import EPISODES, SIGNAL, ForkTable
+from worldfork.analysis.read.study import deployment_rows, read_rows
 from worldfork.analysis.read.table import read_table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.closed_loop import TrialRecord
 from worldfork.ledger.publish import STREAMS, left_out
 from worldfork.ledger.recorded import RecordedLedger
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.registration import stream_owner
 
@@ -116,7 +117,7 @@ def _as_recorded(ledger: RecordedLedger) -> pl.DataFrame:
     return pl.from_dicts(entries, infer_schema_length=None).with_columns(blank)
 
 
-def read_recorded(ledger: RecordedLedger, *, failure_return: float | None = None) -> Table:
+def read_recorded(ledger: RecordedLedger, *, failure_return: float | None = None) -> ForkTable:
     """Return the forks as a table to score; `failure_return` counts where the recorder was given none."""
     settings = ledger.settings
     if settings.failure_return is not None and failure_return not in (None, settings.failure_return):

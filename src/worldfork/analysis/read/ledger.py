@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from worldfork.analysis.read.outcomes import Frame, Table
-from worldfork.analysis.read.study import Rows, read_rows, study_table
+from worldfork.analysis.read.outcomes import ForkTable, Frame
+from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.errors import WorldforkError
 from worldfork.ledger.archive import SUFFIX, TABLES, is_archive, locate, nearest_study
 from worldfork.ledger.recorded import RecordedLedger, RecorderSettings, is_recorded
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.ledger.verify import require_as_registered
 from worldfork.registration import Registration
@@ -20,7 +21,7 @@ class Ledger:
     """Forks to be scored. Only a study has a registration, and rows with everything that was recorded."""
 
     name: str
-    table: Table
+    table: ForkTable
     study: Study | None = None
     registration: Registration | None = None
     rows: Rows = dataclasses.field(default_factory=dict)
@@ -28,7 +29,7 @@ class Ledger:
 
 
 STUDY: Final = "a study has returns, and registers what a failure counts as"
-Source = str | Path | Study | Frame | Table | Ledger
+Source = str | Path | Study | Frame | ForkTable | Ledger
 
 
 def open_ledger(
@@ -50,7 +51,7 @@ def open_ledger(
         case Ledger():
             _refuse(options, "it has been read already")
             return source
-        case Table():
+        case ForkTable():
             _refuse(options, "it has been read already: give them to read_table")
             return Ledger("table", source)
         case Study():
@@ -94,7 +95,7 @@ def _open_study(study: Study) -> Ledger:
     return Ledger(registration.name, study_table(study, rows), study, registration, rows)
 
 
-def _read_table(source: Path | Frame, options: Mapping[str, Any]) -> Table:
+def _read_table(source: Path | Frame, options: Mapping[str, Any]) -> ForkTable:
     from worldfork.analysis.read.table import read_table  # with polars, which a study is read without
 
     return read_table(source, **options)

@@ -185,7 +185,7 @@ Arms = Mapping[str, Mapping[str, Forks]]  # by arm, then by task
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class ForkTable:
     """Forks by arm and task, the columns that were not read, and the forks that failed."""
 
     arms: Arms

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from worldfork import registry
-from worldfork.analysis.read.study import Rows, cell_key, read_rows, study_table
+from worldfork.analysis.read.study import read_rows, study_table
 from worldfork.analysis.read.triggers import answers_by_cell, comes_with_worldfork
-from worldfork.ledger.closed_loop import recorded_signals
+from worldfork.fixed_policies import FIXED_POLICIES
+from worldfork.ledger.closed_loop import cell_key, recorded_signals
 from worldfork.ledger.publish import AnsweredStream, Answers, AskedTrigger, as_letters, ran_by
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
 from worldfork.registration.schema import CANDIDATES
 from worldfork.triggers import Asked, Trigger
-from worldfork.triggers.policy import CONSTANT
 
 SEED_OF_SCORES: Final = 0  # unless somebody asks for another
 
@@ -71,7 +72,7 @@ def _step_readers(registration: Registration) -> dict[Asked, tuple[Trigger, int]
     named = [(name, {}, SEED_OF_SCORES) for name in candidates]
     policies = registration.deployment.policies.values() if registration.deployment is not None else ()
     named += [(policy.trigger, policy.settings, registration.seed) for policy in policies]
-    recorded = (*CONSTANT, *recorded_signals(registration))
+    recorded = (*FIXED_POLICIES, *recorded_signals(registration))
     readers: dict[Asked, tuple[Trigger, int]] = {}
     for name, settings, seed in named:
         if name in recorded or not comes_with_worldfork(name):

@@ -11,20 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from worldfork.analysis.read.outcomes import Draw, Forks, Table, over_draws, require_scorable
+from worldfork.analysis.read.outcomes import Draw, Forks, ForkTable, over_draws, require_scorable
 from worldfork.analysis.read.prefork import Prefork, StreamLog
 from worldfork.errors import WorldforkError
 from worldfork.ledger.arrays import parquet_columns, read_bytes
-from worldfork.ledger.closed_loop import DeploymentRow
+from worldfork.ledger.closed_loop import DeploymentRow, cell_key
 from worldfork.ledger.documents import read_json
 from worldfork.ledger.publish import STREAMS, Answers, left_out, ran_by, read_answers
-from worldfork.ledger.row import ForkRow
+from worldfork.ledger.row import ForkRow, Rows
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration, cells, deployments
 from worldfork.registration.schema import Mechanism
 from worldfork.triggers import Answer, Asked, CellKey
-
-Rows = dict[Cell, list[ForkRow]]
 
 
 def read_rows(study: Study) -> Rows:
@@ -42,7 +40,7 @@ def _require_scorable(registration: Registration, rows: Rows) -> None:
             require_scorable((*row.hold, *row.update), where=f"{cell.id}, fork {row.k}")
 
 
-def study_table(study: Study, rows: Rows) -> Table:
+def study_table(study: Study, rows: Rows) -> ForkTable:
     """Return the forks by arm and task, in the order registered: doses ascend as their author wrote them."""
     registration = study.registration
     _require_scorable(registration, rows)
@@ -64,7 +62,7 @@ def study_table(study: Study, rows: Rows) -> Table:
         for row in in_order
         if None in (row.r_hold, row.r_update)
     )
-    return Table(arms, failed=failed)
+    return ForkTable(arms, failed=failed)
 
 
 def _gradient_steps(mechanism: Mechanism) -> int | None:
@@ -156,11 +154,6 @@ def _clean_returns(study: Study, begun: Sequence[Cell]) -> dict[str, float]:
             require_scorable([value], where=f"{cell.id}, clean_return of its checkpoint")
             clean[str(cell.checkpoint)] = value
     return clean
-
-
-def cell_key(cell: Cell) -> CellKey:
-    """Return the deployment that a cell is of, whatever its arm and the draw of its updates."""
-    return CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
 
 
 def _failed(cell: Cell, row: ForkRow, failure: float) -> str:

@@ -17,10 +17,10 @@ from worldfork.analysis.read.outcomes import (
     SIGNAL,
     Draw,
     Forks,
+    ForkTable,
     Frame,
     Outcomes,
     Returns,
-    Table,
     over_draws,
 )
 from worldfork.analysis.read.prefork import Prefork
@@ -31,8 +31,8 @@ MISSING: Final = ("", "nan", "na", "null", "none")
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """The place of an entry in a table, in words."""
+class TableAddress:
+    """The name of a table and how its rows are counted, for messages about an entry."""
 
     name: str
     header: bool  # line 1 is the header, so row 1 is line 2
@@ -52,36 +52,38 @@ class Place:
             raise self.refuse(index, column, problem=problem.format("" if of is None else of[index]))
 
 
-def names(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
+def names(frame: pl.DataFrame, column: str, *, address: TableAddress) -> pl.Series:
     """Return a column of texts, none of them empty."""
     dtype = frame[column].dtype
     if dtype.is_nested() or dtype in (pl.Binary, pl.Object):
-        raise place.refuse(0, column, problem=f"expected names, got a column of {dtype}. Write it as text.")
+        raise address.refuse(0, column, problem=f"expected names, got a column of {dtype}. Write it as text.")
     texts = frame[column].cast(pl.String).str.strip_chars()
     absent = texts.is_null() | (texts == "")
-    place.refuse_any(absent, column, problem="expected a name, got nothing. Fill it in.")
+    address.refuse_any(absent, column, problem="expected a name, got nothing. Fill it in.")
     for text in texts.unique().sort():
         if not text.isprintable():  # a terminal would obey it instead of showing it
             index = int((texts == text).arg_true()[0])
-            raise place.refuse(index, column, problem=f"{text!r} has characters that can not be shown. Rename it.")
+            raise address.refuse(
+                index, column, problem=f"{text!r} has characters that can not be shown. Rename it."
+            )
     return texts
 
 
-def numbers(frame: pl.DataFrame, column: str, *, place: Place, required: bool) -> pl.Series:
+def numbers(frame: pl.DataFrame, column: str, *, address: TableAddress, required: bool) -> pl.Series:
     """Return a column of finite numbers; NaN where one is missing and may be."""
-    values = _parsed(frame, column, place=place)
+    values = _parsed(frame, column, address=address)
     infinite = values.is_infinite().fill_null(False)
     problem = "expected a finite number, got an infinite one. Leave it out or cap it."
-    place.refuse_any(infinite, column, problem=problem)
+    address.refuse_any(infinite, column, problem=problem)
     if required:
-        place.refuse_any(values.is_null(), column, problem="expected a number, got nothing. Fill it in.")
+        address.refuse_any(values.is_null(), column, problem="expected a number, got nothing. Fill it in.")
     return values.fill_null(float("nan")).alias(column)
 
 
-def return_column(frame: pl.DataFrame, column: str, *, place: Place, may_fail: bool) -> pl.Series:
+def return_column(frame: pl.DataFrame, column: str, *, address: TableAddress, may_fail: bool) -> pl.Series:
     """Return a column of returns; NaN where one is missing or infinite, which is refused unless branches
     `may_fail`."""
-    values = _parsed(frame, column, place=place)
+    values = _parsed(frame, column, address=address)
     missing, infinite = values.is_null(), values.is_infinite().fill_null(False)
     broken = missing | infinite
     if broken.any() and not may_fail:
@@ -91,67 +93,69 @@ def return_column(frame: pl.DataFrame, column: str, *, place: Place, may_fail: b
             "Every fork has both returns. Correct it; or, where runs crashed, say what a crashed one counts as: "
             "--failure-return NUMBER, in Python failure_return=NUMBER."
         )
-        raise place.refuse(index, column, problem=problem)
+        raise address.refuse(index, column, problem=problem)
     return values.set(broken, None).fill_null(float("nan")).alias(column)
 
 
-def _parsed(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
+def _parsed(frame: pl.DataFrame, column: str, *, address: TableAddress) -> pl.Series:
     """Return a column of numbers, null where one is missing."""
     given = frame[column]
     if given.dtype == pl.String:
         texts = given.str.strip_chars()
         given = pl.select(pl.when(texts.str.to_lowercase().is_in(MISSING)).then(None).otherwise(texts)).to_series()
     elif not (given.dtype.is_numeric() or given.dtype == pl.Null):
-        raise place.refuse(0, column, problem=f"expected numbers, got a column of {given.dtype}.")
+        raise address.refuse(0, column, problem=f"expected numbers, got a column of {given.dtype}.")
     values = given.cast(pl.Float64, strict=False)
     unread = given.is_not_null() & values.is_null()
-    place.refuse_any(unread, column, problem="expected a number, got {!r}. Correct or remove the row.", of=given)
+    address.refuse_any(unread, column, problem="expected a number, got {!r}. Correct or remove the row.", of=given)
     return values.fill_nan(None)
 
 
-def whole_numbers(frame: pl.DataFrame, column: str, *, place: Place) -> pl.Series:
+def whole_numbers(frame: pl.DataFrame, column: str, *, address: TableAddress) -> pl.Series:
     """Return a column of whole numbers from 0."""
-    values = numbers(frame, column, place=place, required=True)
+    values = numbers(frame, column, address=address, required=True)
     wrong = (values != values.round()) | (values < 0) | (values > 2**53)
-    place.refuse_any(wrong, column, problem="expected a whole number from 0, got {:g}.", of=values)
+    address.refuse_any(wrong, column, problem="expected a whole number from 0, got {:g}.", of=values)
     return values.cast(pl.Int64)
 
 
-def decision_points(frame: pl.DataFrame, *, place: Place) -> pl.Series:
+def decision_points(frame: pl.DataFrame, *, address: TableAddress) -> pl.Series:
     """Return the column `k`: whole numbers from 1."""
-    values = whole_numbers(frame, "k", place=place)
+    values = whole_numbers(frame, "k", address=address)
     problem = "decision points are counted from 1, and this one is 0. Add 1 to every k."
-    place.refuse_any(values == 0, "k", problem=problem)
+    address.refuse_any(values == 0, "k", problem=problem)
     return values
 
 
-def episodes(frame: pl.DataFrame, *, place: Place, failed: Bool[np.ndarray, "rows"]) -> dict[str, list[Returns]]:
+def episodes(
+    frame: pl.DataFrame, *, address: TableAddress, failed: Bool[np.ndarray, "rows"]
+) -> dict[str, list[Returns]]:
     """Return the returns of every episode of both branches, row by row; nothing where either column is absent. A
     fork with a `failed` branch may have none of that branch."""
     if any(column not in frame.columns for column in EPISODES):
         return {}
     lists = {
-        column: [_returns(value, index, column, place) for index, value in enumerate(frame[column])]
+        column: [_returns(value, index, column, address) for index, value in enumerate(frame[column])]
         for column in EPISODES
     }
     for index, (hold, update) in enumerate(zip(*lists.values(), strict=True)):
         if len(hold) != len(update) and not (failed[index] and 0 in (len(hold), len(update))):
             problem = f"{len(update)} returns against {len(hold)} in `hold`: episodes are paired one to one."
-            raise place.refuse(index, "update", problem=problem)
+            raise address.refuse(index, "update", problem=problem)
     return lists
 
 
-def _returns(value: object, index: int, column: str, place: Place) -> Returns:
+def _returns(value: object, index: int, column: str, address: TableAddress) -> Returns:
     if value is None:
         return ()
     if not isinstance(value, Iterable) or isinstance(value, str | bytes):
-        raise place.refuse(index, column, problem=f"expected a list of returns, got {value!r:.40}.")
+        raise address.refuse(index, column, problem=f"expected a list of returns, got {value!r:.40}.")
     try:
         # None is a return that was not finite: it stays out of every variance.
         return np.array(list(value), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         problem = "expected a list of numbers; an entry is not one, or is too large."
-        raise place.refuse(index, column, problem=problem) from None
+        raise address.refuse(index, column, problem=problem) from None
 
 
 REQUIRED: Final = ("checkpoint", "k", "r_update", "r_hold")
@@ -181,7 +185,7 @@ def read_table(
     higher_is_better: bool = True,
     failure_return: float | None = None,
     columns: Mapping[str, str] | None = None,
-) -> Table:
+) -> ForkTable:
     """Return the flat table in a .csv, .parquet or .jsonl file, or in a data frame.
 
     Args:
@@ -200,12 +204,12 @@ def read_table(
     if isinstance(source, str | Path):
         path = Path(source)
         header = path.suffix.lower() == ".csv"
-        place = Place(str(path), header)
-        return _assemble(_renamed(read_frame(path), columns, place), place=place, task=path.stem, means=means)
-    place = Place("table", header=False)
+        address = TableAddress(str(path), header)
+        return _assemble(_renamed(read_frame(path), columns, address), address=address, task=path.stem, means=means)
+    address = TableAddress("table", header=False)
     try:
         frame = source if isinstance(source, pl.DataFrame) else pl.DataFrame(source)
-        return _assemble(_renamed(frame, columns, place), place=place, task="table", means=means)
+        return _assemble(_renamed(frame, columns, address), address=address, task="table", means=means)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError) as error:
         raise WorldforkError(
             f"Expected the path of a flat table, or a data frame with one row per fork; got "
@@ -213,7 +217,7 @@ def read_table(
         ) from error
 
 
-def _renamed(frame: pl.DataFrame, columns: Mapping[str, str] | None, place: Place) -> pl.DataFrame:
+def _renamed(frame: pl.DataFrame, columns: Mapping[str, str] | None, address: TableAddress) -> pl.DataFrame:
     """Return the table with its columns renamed; raise for a column that is not there or a name taken twice."""
     if not columns:
         return frame
@@ -224,12 +228,14 @@ def _renamed(frame: pl.DataFrame, columns: Mapping[str, str] | None, place: Plac
         )
     if absent := [name for name in columns if name not in frame.columns]:
         raise WorldforkError(
-            f"`{place.name}` has no column `{absent[0]}` to read as `{columns[absent[0]]}`; it has "
+            f"`{address.name}` has no column `{absent[0]}` to read as `{columns[absent[0]]}`; it has "
             f"{', '.join(frame.columns)}.{nearest(absent[0], frame.columns)}"
         )
     renamed = [columns.get(name, name) for name in frame.columns]
     if twice := sorted({name for name in renamed if renamed.count(name) > 1}):
-        raise WorldforkError(f"`{place.name}`: two columns would be `{twice[0]}`. Rename or leave out one of them.")
+        raise WorldforkError(
+            f"`{address.name}`: two columns would be `{twice[0]}`. Rename or leave out one of them."
+        )
     return frame.rename(dict(columns))
 
 
@@ -241,32 +247,32 @@ def _finite(failure: object) -> float | None:
     return float(failure)
 
 
-def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) -> Table:
+def _assemble(frame: pl.DataFrame, *, address: TableAddress, task: str, means: _Returns) -> ForkTable:
     """Check a table and cut it into arms and tasks."""
     if absent := [column for column in REQUIRED if column not in frame.columns]:
         raise WorldforkError(
-            f"`{place.name}` lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}; it has "
+            f"`{address.name}` lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}; it has "
             f"{', '.join(frame.columns) or 'none'}. Rename or add them: one row per fork. A column under "
             f'another name is read with --columns NAME={absent[0]}, in Python columns={{"NAME": "{absent[0]}"}}.'
         )
     if hidden := [column for column in frame.columns if not column.isprintable()]:
         raise WorldforkError(
-            f"`{place.name}` has a column called {hidden[0]!r}, with characters that can not be shown. Rename it."
+            f"`{address.name}` has a column called {hidden[0]!r}, with characters that can not be shown. Rename it."
         )
     if not len(frame):
-        raise WorldforkError(f"`{place.name}` has a header and no rows. Expected one row per fork.")
+        raise WorldforkError(f"`{address.name}` has a header and no rows. Expected one row per fork.")
     between = [name for name in frame["arm"].unique() if " - " in str(name)] if "arm" in frame.columns else []
     if between:
         raise WorldforkError(
-            f"`{place.name}` has an arm called {between[0]!r}. ` - ` stands between the names of two arms that are "
-            "compared: use another sign."
+            f"`{address.name}` has an arm called {between[0]!r}. ` - ` stands between the names of two arms that "
+            "are compared: use another sign."
         )
     signals = [column for column in frame.columns if column.startswith(SIGNAL) and len(column) > len(SIGNAL)]
-    checked = _checked(frame, signals, place=place, task=task, means=means)
-    _refuse_duplicates(checked, place)
+    checked = _checked(frame, signals, address=address, task=task, means=means)
+    _refuse_duplicates(checked, address)
     in_file = checked.sort("row")
     failed = {branch: in_file[f"failed_{branch}"].to_numpy() for branch in EPISODES}
-    returns = episodes(frame, place=place, failed=failed["hold"] | failed["update"])
+    returns = episodes(frame, address=address, failed=failed["hold"] | failed["update"])
     if not means.higher_is_better:
         returns = {
             column: [0.0 - np.asarray(values_of) for values_of in values] for column, values in returns.items()
@@ -282,21 +288,23 @@ def _assemble(frame: pl.DataFrame, *, place: Place, task: str, means: _Returns) 
         )
         arms.setdefault(part["arm"][0], {})[part["task"][0]] = forks
     columns = {*READ, *signals}
-    return Table(
+    return ForkTable(
         arms,
         tuple(column for column in frame.columns if column not in columns),
-        failed=_failures(failed, place, means),
+        failed=_failures(failed, address, means),
         higher_is_better=means.higher_is_better,
     )
 
 
-def _failures(failed: Mapping[str, Bool[np.ndarray, "rows"]], place: Place, means: _Returns) -> tuple[str, ...]:
+def _failures(
+    failed: Mapping[str, Bool[np.ndarray, "rows"]], address: TableAddress, means: _Returns
+) -> tuple[str, ...]:
     """Return a sentence for each row with a branch that failed."""
     sentences = []
     for index in np.flatnonzero(failed["hold"] | failed["update"]).tolist():
         branches = " and ".join(branch.upper() for branch in EPISODES if failed[branch][index])
         sentences.append(
-            f"{place.row(index)}: a return is missing or not finite, so {branches} counts as a failure with "
+            f"{address.row(index)}: a return is missing or not finite, so {branches} counts as a failure with "
             f"{'return' if means.higher_is_better else 'cost'} {means.failure:g}"
         )
     return tuple(sentences)
@@ -318,30 +326,32 @@ def _outcomes(part: pl.DataFrame, returns: Mapping[str, Sequence[Returns]]) -> O
     return over_draws(list(draws.values()))
 
 
-def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str, means: _Returns) -> pl.DataFrame:
+def _checked(
+    frame: pl.DataFrame, signals: list[str], *, address: TableAddress, task: str, means: _Returns
+) -> pl.DataFrame:
     """Return the table with everything that may be left out filled in, in its canonical order."""
     count = len(frame)
     named = [
-        names(frame, column, place=place)
+        names(frame, column, address=address)
         if column in frame.columns
         else pl.Series(column, [default] * count, pl.String)
         for column, default in (("task", task), ("checkpoint", ""), ("direction", ONE_DIRECTION), ("arm", UNNAMED))
     ]
     counted = [
-        decision_points(frame, place=place),
+        decision_points(frame, address=address),
         *(
-            whole_numbers(frame, column, place=place)
+            whole_numbers(frame, column, address=address)
             if column in frame.columns
             else pl.Series(column, [0] * count, pl.Int64)
             for column in ("stream_seed", "step", DRAW)
         ),
     ]
     may_fail = means.failure is not None
-    returns = [return_column(frame, f"r_{branch}", place=place, may_fail=may_fail) for branch in EPISODES]
+    returns = [return_column(frame, f"r_{branch}", address=address, may_fail=may_fail) for branch in EPISODES]
     failed = [column_of.is_nan().alias(column_of.name.replace("r_", "failed_")) for column_of in returns]
     returns = [means.gained(column_of.fill_nan(means.failure)) for column_of in returns]
     optional = [
-        numbers(frame, column, place=place, required=False)
+        numbers(frame, column, address=address, required=False)
         if column in frame.columns
         else pl.Series(column, [float("nan")] * count, pl.Float64)
         for column in ("level", CLEAN, *signals)
@@ -352,7 +362,7 @@ def _checked(frame: pl.DataFrame, signals: list[str], *, place: Place, task: str
     return pl.DataFrame([*named, *counted, *returns, *failed, *optional, index]).sort(*ORDER, DRAW)
 
 
-def _refuse_duplicates(checked: pl.DataFrame, place: Place) -> None:
+def _refuse_duplicates(checked: pl.DataFrame, address: TableAddress) -> None:
     identity = (*ORDER, DRAW)
     same = pl.DataFrame({column: checked[column] == checked[column].shift(1) for column in identity})
     repeated = same.select(pl.all_horizontal(identity)).to_series().fill_null(False)
@@ -361,7 +371,7 @@ def _refuse_duplicates(checked: pl.DataFrame, place: Place) -> None:
         rows = sorted(int(checked["row"][index]) for index in (second - 1, second))
         fork = ", ".join(f"{column} {checked[column][second]}" for column in ORDER[1:])
         raise WorldforkError(
-            f"`{place.name}`: {place.row(rows[0])} and {place.row(rows[1])} are the same fork ({fork}). "
+            f"`{address.name}`: {address.row(rows[0])} and {address.row(rows[1])} are the same fork ({fork}). "
             "Keep one, or tell them apart by `arm`, `task`, `direction`, `stream_seed` or `update_seed`."
         )
 

@@ -3,6 +3,6 @@
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.result import Score
 from worldfork.analysis.score.rules import Rules
-from worldfork.analysis.score.run import score, score_ledger
+from worldfork.analysis.score.scoring import score, score_ledger
 
 __all__ = ["Rules", "Score", "TaskScore", "score", "score_ledger"]

@@ -34,6 +34,7 @@ from worldfork.analysis.score.rules import Rules
 from worldfork.analysis.score.sign_flips import max_t
 from worldfork.analysis.score.undefined import Figure, Undefined, finite
 from worldfork.analysis.score.verdicts import grade_of, grade_together
+from worldfork.fixed_policies import FIXED_POLICIES
 from worldfork.ledger.closed_loop import THRESHOLDS, Thresholds
 from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.store import Study
@@ -58,7 +59,7 @@ def diverged_deployments(deployed: Deployed, never: int) -> Bool[np.ndarray, "po
     return lost
 
 
-NEVER, ALWAYS = "never", "always"
+NEVER, ALWAYS = FIXED_POLICIES
 # Of a `LedgerValue`, what is taken off what was realised.
 LEDGER_COLUMNS: Final = {"parted": "earned", "parted_one_step": "one_step", "parted_carried": "carried"}
 KINDS: Final = ("advantage", "evaluation", "over_always", *LEDGER_COLUMNS)  # of differences, each a family of tests

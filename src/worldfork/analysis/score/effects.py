@@ -1,4 +1,4 @@
-"""Mean dR of a task, by direction, drift and severity (paper, "A fixed update rule loses return on all three
+"""Mean dR of a task, by direction and drift (paper, "A fixed update rule loses return on all three
 tasks")."""
 
 import dataclasses

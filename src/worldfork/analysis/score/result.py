@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 from worldfork.analysis.score.contrasts import Contrast
 from worldfork.analysis.score.deployment_records import TaskDeployment
@@ -59,9 +59,6 @@ class Score:
     Updating every time hurts (leaning): -9.0 [-11.5, -6.5] return per episode on this schedule, -10% of
     """
 
-    # Set by `worldfork.analysis.present`, which knows how a score is written; this room knows no medium.
-    writer: ClassVar["Callable[[Score, bool], Readable] | None"] = None
-
     name: str = ""  # of the study or the table
     arms: Mapping[str, ArmScore]
     contrasts: Mapping[str, Mapping[str, Estimands[Contrast | Undefined]]]  # "first - second", then the task
@@ -80,6 +77,8 @@ class Score:
     noises: Mapping[str, Mapping[str, NoiseSweep]] = dataclasses.field(default_factory=dict)
     registration: Registration | None = None  # of a study: what its arms are called and how they are set
     ignored: tuple[str, ...] = ()  # columns of a flat table that no figure reads
+    # How a score is written for people, which this room does not know: `worldfork.score` gives it.
+    writer: "Callable[[Score, bool], Readable] | None" = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", Named(self.arms, "arm"))
@@ -115,16 +114,16 @@ class Score:
         return key in list(self)
 
     def _repr_html_(self) -> str | None:
-        return self.summary()._repr_html_() if Score.writer else None
+        return self.summary()._repr_html_() if self.writer else None
 
     def summary(self, *, verbose: bool = False) -> "Readable":
         """Return what `worldfork score` prints: text when printed, headings and tables in a notebook.
 
         `verbose` adds what no verdict reads: both estimands, fits, power, and why figures are undefined.
         """
-        if Score.writer is None:
+        if self.writer is None:
             raise WorldforkError("A score that `worldfork.score` returns can be written; this one can not.")
-        return Score.writer(self, verbose)
+        return self.writer(self, verbose)
 
     def label(self, arm: str) -> str:
         """Return what an arm is called: its registered label, or its name."""

@@ -18,7 +18,7 @@ from worldfork.registration import Registration
 from worldfork.registration.schema import CANDIDATES, Prediction
 from worldfork.triggers import Trigger
 
-Place = tuple[str, str]  # arm, task
+ArmTask = tuple[str, str]
 
 
 Standing = Literal["candidate", "exploratory", "reference"]
@@ -44,7 +44,7 @@ class Rules:
     seed: int = 0
     triggers: tuple[str | Trigger, ...] | None = None  # that are read; None: all that can be
     candidates: tuple[str, ...] | None = None  # the registered family; None: a flat table's own signals
-    members: tuple[Place, ...] | None = None  # every (arm, task) of the study; None: those that are scored
+    members: tuple[ArmTask, ...] | None = None  # every (arm, task) of the study; None: those that are scored
     edges: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)  # of contraction's bins, by task
     severity: Sequence[float] = SEVERITY_EDGES  # edges of r_hold / clean return
     predictions: tuple[Prediction, ...] = ()
@@ -86,11 +86,11 @@ class Family:
     """The tests that were decided on beforehand."""
 
     candidates: tuple[str, ...]
-    tasks_of_arms: tuple[Place, ...]  # every (arm, task) of the study, scored or not
+    tasks_of_arms: tuple[ArmTask, ...]  # every (arm, task) of the study, scored or not
     registered: bool  # False: a flat table, whose family is whatever it has
 
     @property
-    def means(self) -> frozenset[Place]:
+    def means(self) -> frozenset[ArmTask]:
         """The registered means, by arm and task."""
         return frozenset(self.tasks_of_arms)
 

@@ -11,7 +11,8 @@ from typing import Final, Literal, NamedTuple
 from worldfork.analysis.score.undefined import Bounds, Interval, Undefined
 from worldfork.analysis.score.verdicts import Grade, Judgement, LookFigures, QuestionAnswer
 from worldfork.errors import WorldforkError
-from worldfork.ledger.looks import QuestionAtLook, Rows, checkpoints_of, first_difference, follow, outcome
+from worldfork.ledger.looks import QuestionAtLook, checkpoints_of, first_difference, follow, outcome
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
 from worldfork.registration.stopping import Question

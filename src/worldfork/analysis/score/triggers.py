@@ -17,7 +17,7 @@ from worldfork.analysis.score.intervals import SIGNIFICANT, ClusterMean, MeanOf,
 from worldfork.analysis.score.permutation_nulls import RandomControl
 from worldfork.analysis.score.policies import Baselines, Gain, PolicyFigures, Usefulness, usefulness
 from worldfork.analysis.score.rankings import Ranking, StratifiedAuc
-from worldfork.analysis.score.rules import Family, Place, Rules, Standing
+from worldfork.analysis.score.rules import ArmTask, Family, Rules, Standing
 from worldfork.analysis.score.undefined import (
     Bounds,
     Estimand,
@@ -313,20 +313,22 @@ def _threshold(decision: Decisions, scored: ForkFlags) -> FittedThreshold | Unde
 
 
 def judge_triggers(
-    measured: Mapping[Place, Mapping[str, TriggerFigures]], family: Family
-) -> dict[Place, dict[str, TriggerScore]]:
+    measured: Mapping[ArmTask, Mapping[str, TriggerFigures]], family: Family
+) -> dict[ArmTask, dict[str, TriggerScore]]:
     """Return every trigger with its tests, each adjusted over candidates x tasks x arms."""
-    every = {(*place, name): figures for place, named in measured.items() for name, figures in named.items()}
+    every = {(*arm_task, name): figures for arm_task, named in measured.items() for name, figures in named.items()}
     adjusted = {
         test: adjust({key: _p(figures, test) for key, figures in every.items()}, family.triggers)
         for test in REQUIRED
     }
     return {
-        place: {
-            name: _judged(figures, {test: adjusted[test][*place, name] for test in REQUIRED}, family.standing(name))
+        arm_task: {
+            name: _judged(
+                figures, {test: adjusted[test][*arm_task, name] for test in REQUIRED}, family.standing(name)
+            )
             for name, figures in named.items()
         }
-        for place, named in measured.items()
+        for arm_task, named in measured.items()
     }
 
 

@@ -25,7 +25,7 @@ from worldfork.analysis.score.intervals import (
     leave_one_out,
     no_spread,
 )
-from worldfork.analysis.score.rules import Family, Place
+from worldfork.analysis.score.rules import ArmTask, Family
 from worldfork.analysis.score.sign_flips import too_few_clusters, wild_p
 from worldfork.analysis.score.undefined import INTERNAL, Bounds, Figure, Undefined
 
@@ -141,18 +141,18 @@ def grade_together(means: Mapping[Key, MeanByCheckpoint], family: Iterable[Key])
     return graded
 
 
-def judge_means(effects: Mapping[Place, Effect], family: Family, *, seed: int) -> dict[Place, Judgement]:
+def judge_means(effects: Mapping[ArmTask, Effect], family: Family, *, seed: int) -> dict[ArmTask, Judgement]:
     """Return the strength of evidence of every mean, graded over the registered means."""
     graded = grade_together(effects, family.means)
     judged = {}
-    for place, effect in effects.items():
-        values, found = effect.means, graded[place]
+    for arm_task, effect in effects.items():
+        values, found = effect.means, graded[arm_task]
         names = [name for name, mean in effect.by_checkpoint.items() if not isinstance(mean, Undefined)]
-        judged[place] = Judgement(
+        judged[arm_task] = Judgement(
             **found._asdict(),
             p_student_t=effect.p_student_t,
             p_sign_flip=effect.p_sign_flip,
-            p_wild=wild_p(values, seed=seed, task=place[1]),
+            p_wild=wild_p(values, seed=seed, task=arm_task[1]),
             least_p=2.0 ** (1 - len(values)) if len(values) else Undefined("there is no checkpoint"),
             leave_one_out=leave_one_out(values, names),
             anytime=anytime_interval(values),

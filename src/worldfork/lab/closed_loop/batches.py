@@ -17,7 +17,7 @@ from worldfork.ledger.closed_loop import (
     DeploymentRow,
     Thresholds,
     read_log_parts,
-    read_window_parts,
+    read_recording_parts,
 )
 from worldfork.ledger.documents import check, read_json
 from worldfork.ledger.row import Number
@@ -126,24 +126,24 @@ def read_history(
     another."""
     named = (filed or batch).name
     wanted = {(policy, cell.id) for policy, cell in batch.sets}
-    logs, windows = (
+    logs, recordings = (
         {
             (part.policy, part.cell, k): part.columns
             for k in range(1, done + 1)
             for part in read(study / SEGMENTS / f"{named}-k{k}{suffix}")
             if (part.policy, part.cell) in wanted
         }
-        for read, suffix in ((read_log_parts, ".parquet"), (read_window_parts, ".npz"))
+        for read, suffix in ((read_log_parts, ".parquet"), (read_recording_parts, ".npz"))
     )
     streams = []
     for policy, cell in batch.sets:
         places = [(policy, cell.id, k) for k in range(1, done + 1)]
-        if any(place not in logs or place not in windows for place in places):
+        if any(place not in logs or place not in recordings for place in places):
             raise WorldforkError(
                 f"The segments of {cell.id} under `{policy}` are not where its rows are: `worldfork verify` "
                 "says what is missing."
             )
-        streams.append(functools.reduce(extended, [Stream(logs[place], windows[place]) for place in places]))
+        streams.append(functools.reduce(extended, [Stream(logs[place], recordings[place]) for place in places]))
     so_far = tuple(tuple(rows[policy, cell.id][:done]) for policy, cell in batch.sets)
     return History(tuple(streams), so_far)
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from worldfork.errors import WorldforkError
 from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches, read_history, read_thresholds
+from worldfork.lab.closed_loop.jobs import Advance, Ended
 from worldfork.lab.closed_loop.state import State
-from worldfork.lab.closed_loop.tasks import Advance, Ended
 from worldfork.lab.determinism import require_again
-from worldfork.lab.forks.tasks import Identity, Setting
+from worldfork.lab.forks.jobs import Identity, Setting
 from worldfork.ledger.closed_loop import THRESHOLDS, Part, Thresholds, write_segment
 from worldfork.ledger.store import Deployed, Study, StudyWriter
 from worldfork.progress import Progress
@@ -30,7 +30,7 @@ def run_deployments(
     setting: Setting,
     identities: Mapping[Deployed, Identity],
     fit: FitThresholds | None,
-    map_tasks: Map,
+    map_jobs: Map,
     progress: Progress,
 ) -> None:
     """Run every segment that is missing, batch beside batch. `identities` is what workers must be, for each policy
@@ -50,7 +50,7 @@ def run_deployments(
         while waiting:
             yield waiting.popleft()
 
-    def task(batch: Batch, *, state: State | None = None, history: History | None = None) -> Advance:
+    def job(batch: Batch, *, state: State | None = None, history: History | None = None) -> Advance:
         policy, cell = batch.sets[0]
         needed = setting.only([cell for _, cell in batch.sets])
         return Advance(needed, batch, thresholds, identities[policy, cell.id], state=state, history=history)
@@ -59,17 +59,17 @@ def run_deployments(
         done = min(len(study.deployed_rows[policy, cell.id]) for policy, cell in batch.sets)
         if done < points:
             history = read_history(study.path, batch, study.deployed_rows, done=done) if done else None
-            waiting.append(task(batch, history=history))
+            waiting.append(job(batch, history=history))
     while waiting:
-        # An executor that stops asking once the tasks run out is asked again: a segment's end makes the next task.
-        for _, ended in map_tasks(taken()):
+        # An executor that stops asking once the jobs run out is asked again: a segment's end makes the next job.
+        for _, ended in map_jobs(taken()):
             _write(study, ended)
             report()
             policy, cell = ended.batch.sets[0]
             took = {"what": "segment", "seconds": ended.seconds, **ended.advanced.seconds, "worker": ended.worker}
             study.deployment(policy, cell.id).note("timings.jsonl", took)
             if ended.advanced.state.k < points:
-                waiting.append(task(ended.batch, state=ended.advanced.state))
+                waiting.append(job(ended.batch, state=ended.advanced.state))
 
 
 def _thresholds(study: StudyWriter, registration: Registration, fit: FitThresholds | None) -> Thresholds:
@@ -100,8 +100,8 @@ def _write(study: StudyWriter, ended: Ended) -> None:
             require_again(f"{place[1]}, policy `{place[0]}`, episode {k}", written, row)
     episodes = list(zip(named, ended.advanced.episodes, strict=True))
     logs = [Part(*place, stream.log) for place, stream in episodes]
-    windows = [Part(*place, stream.recording) for place, stream in episodes]
-    write_segment(study.path, ended.batch.name, k, logs, windows)
+    recordings = [Part(*place, stream.recording) for place, stream in episodes]
+    write_segment(study.path, ended.batch.name, k, logs, recordings)
     for place, row in zip(named, rows, strict=True):
         if k > len(study.deployed_rows[place]):
             study.deployed_rows[place] += study.deployment(*place).append([row])

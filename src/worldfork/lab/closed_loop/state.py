@@ -22,10 +22,10 @@ from worldfork.lab.forks.label import Fork, fit_record, update_forks
 from worldfork.lab.mechanisms.base import Update
 from worldfork.lab.stream import Stream
 from worldfork.ledger.arrays import content_digest
-from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, TrialRecord, is_kept, policy_of
+from worldfork.ledger.closed_loop import DeploymentRow, Thresholds, TrialRecord, cell_key, is_kept, policy_of
 from worldfork.ledger.row import FitRecord, Number
 from worldfork.registration import Arm, Cell
-from worldfork.triggers import Answer, CellKey, Segment, draw_event
+from worldfork.triggers import Answer, Segment, draw_event
 from worldfork.triggers.policy import Policy
 
 
@@ -137,7 +137,7 @@ def begin(shape: Shape) -> State:
     checkpoints = [context.checkpoint(cell.task, cell.checkpoint) for _, cell in shape.batch.sets]
     memories = []
     for (_, cell), policy in zip(shape.batch.sets, shape.policies, strict=True):
-        key = CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
+        key = cell_key(cell)
         event = draw_event(policy.trigger, task=cell.task, cell=key, seed=context.registration.seed)
         memories.append(policy.begin(key, event=event))
     return State(

@@ -19,7 +19,7 @@ from worldfork.randomness import Event, Purpose, fold_in, normals, words
 from worldfork.registry import Plugin
 
 Direction = Literal["toward", "away"]
-Evaluation = Literal["pinned", "forward"]
+EvaluationMode = Literal["pinned", "forward"]
 
 # Environment steps a schedule takes from one end to the other.
 PERIODS: Final = {"corrected": 20_000, "legacy": 2_000}
@@ -192,7 +192,7 @@ def schedule(
 
 
 def evaluation_levels(
-    schedule: Schedule, fork_env_step: int, *, control_steps: int, action_repeat: int, mode: Evaluation
+    schedule: Schedule, fork_env_step: int, *, control_steps: int, action_repeat: int, mode: EvaluationMode
 ) -> Float64[np.ndarray, " {control_steps}"]:
     """Return the level at each control step of an evaluation episode that starts at the fork.
 

@@ -8,7 +8,7 @@ from worldfork import registry
 from worldfork.blobs import Blob, blob_of
 from worldfork.errors import WorldforkError
 from worldfork.lab.agents.base import AgentPlugin
-from worldfork.lab.forks.context import Context, Place
+from worldfork.lab.forks.context import Context, TaskCheckpoint
 from worldfork.ledger.pretraining import keep_record
 from worldfork.ledger.store import Study, StudyWriter
 from worldfork.registration import Cell, Registration, cells
@@ -17,7 +17,7 @@ from worldfork.registration.library import BUNDLED, recipe_of, registrations
 
 def checkpoint_files(
     registration: Registration, *, root: Path, copies: Path, of: Collection[Cell] | None = None
-) -> dict[Place, tuple[Blob, ...]]:
+) -> dict[TaskCheckpoint, tuple[Blob, ...]]:
     """Return the files of every checkpoint of these cells that has files: the study's copies where it has them,
     else the originals. None stands for all cells."""
     found = {}
@@ -52,7 +52,7 @@ def _missing(path: Path, study: str, *, root: Path) -> WorldforkError:
     )
 
 
-def keep_checkpoints(study: StudyWriter, models: Mapping[Place, tuple[Blob, ...]]) -> None:
+def keep_checkpoints(study: StudyWriter, models: Mapping[TaskCheckpoint, tuple[Blob, ...]]) -> None:
     """Copy the models into the study, and the record of the seeds they were chosen from: a ledger needs them."""
     for (task, index), blobs in models.items():
         keep_record(study, blobs[0].path.parent)

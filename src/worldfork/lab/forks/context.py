@@ -8,6 +8,7 @@ from typing import Final
 from worldfork import registry
 from worldfork.blobs import Blob, as_files
 from worldfork.errors import WorldforkError
+from worldfork.fixed_policies import FIXED_POLICIES
 from worldfork.lab.agents.base import Agent, AgentPlugin, Checkpoint
 from worldfork.lab.environments import Environment, EnvironmentPlugin
 from worldfork.lab.environments.base import AfterEnd, can_end
@@ -19,9 +20,8 @@ from worldfork.ledger.closed_loop import recorded_signals
 from worldfork.randomness import Event, Purpose
 from worldfork.registration import Arm, Cell, Registration
 from worldfork.registry import Located
-from worldfork.triggers.policy import CONSTANT
 
-Place = tuple[str, int]  # a task and the index of a checkpoint
+TaskCheckpoint = tuple[str, int]  # the task, and the index of the checkpoint
 KEPT: Final = 64  # checkpoints that were read last
 
 
@@ -31,7 +31,7 @@ class Context:
     def __init__(
         self,
         registration: Registration,
-        checkpoints: Mapping[Place, Sequence[Blob]],
+        checkpoints: Mapping[TaskCheckpoint, Sequence[Blob]],
         *,
         threads: int | None = None,
     ) -> None:
@@ -213,6 +213,6 @@ def outside_code(registration: Registration) -> list[Located]:
         for located in _code(registration, arm, task).values()
     ]
     policies = registration.deployment.policies.values() if registration.deployment else ()
-    ours = (*CONSTANT, *recorded_signals(registration))
+    ours = (*FIXED_POLICIES, *recorded_signals(registration))
     named += [registry.locate("triggers", policy.trigger) for policy in policies if policy.trigger not in ours]
     return [located for located in dict.fromkeys(named) if not located.ours]

@@ -48,8 +48,8 @@ class Branch:
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """A block that was run.
+class RolledBlock:
+    """A block that was updated and rolled out.
 
     Parameter set i is fork i's UPDATE, and set `first_hold` + i its HOLD. Where HOLD comes from the rows of another
     arm there are no such sets.
@@ -73,35 +73,36 @@ def branches_of(rolled: Rolled) -> list[Branch]:
 
 
 def label(context: Context, forks: Sequence[Fork]) -> tuple[list[ForkRow], dict[str, float]]:
-    """Return the rows of one block, in its order and not yet chained, and the seconds by kind of work.
+    """Train the UPDATE branches of one block, evaluate it, and return its rows and the seconds by kind of work.
 
-    Its forks are of one arm and one task, and HOLD is shared by all of them or by none.
+    The rows are in the order of the block and not yet chained. Its forks are of one arm and one task, and HOLD
+    is shared by all of them or by none.
     """
-    evaluation = evaluate_block(context, forks)
-    return rows_of(context, forks, evaluation), evaluation.seconds
+    block = update_and_evaluate(context, forks)
+    return rows_of(context, forks, block), block.seconds
 
 
-def rows_of(context: Context, forks: Sequence[Fork], evaluation: Evaluation) -> list[ForkRow]:
-    """Return the rows of an evaluated block, in its order and not yet chained."""
-    branches, size = branches_of(evaluation.rolled), evaluation.size
+def rows_of(context: Context, forks: Sequence[Fork], block: RolledBlock) -> list[ForkRow]:
+    """Return the rows of a rolled-out block, in its order and not yet chained."""
+    branches, size = branches_of(block.rolled), block.size
     losses = np.concatenate([validation_losses(context, part) for part in parts_of(context, forks, size=size)])
     rows = []
     for index, fork in enumerate(forks):
-        hold = _held(fork.held) if fork.held else branches[evaluation.first_hold + index]
-        fit = fit_record(evaluation.updates[index // size], index % size)
+        hold = _held(fork.held) if fork.held else branches[block.first_hold + index]
+        fit = fit_record(block.updates[index // size], index % size)
         loss = float(losses[index])
         rows.append(_row(context, fork, hold=hold, update=branches[index], fit=fit, validation_loss=loss))
     return rows
 
 
-def evaluate_block(
+def update_and_evaluate(
     context: Context,
     forks: Sequence[Fork],
     *,
     size: int | None = None,
     episodes: Int64[np.ndarray, " E"] | None = None,
     record: Record | None = None,
-) -> Evaluation:
+) -> RolledBlock:
     """Update the forks, `size` at a time, and evaluate both branches, or UPDATE alone where HOLD is shared.
 
     `size` and `episodes` (from 0) are as registered unless they are given.
@@ -121,7 +122,7 @@ def evaluate_block(
     parameters = arrays.concatenate([updated, *([] if share else [_parameters(context, full)])])
     rolled = roll_forks(context, evaluated, parameters, episodes=episodes, record=record)
     seconds = {"updates": trained - began, "evaluations": time.perf_counter() - trained}
-    return Evaluation(updates, size, updated, rolled, first_hold=len(full), seconds=seconds)
+    return RolledBlock(updates, size, updated, rolled, first_hold=len(full), seconds=seconds)
 
 
 def roll_forks(

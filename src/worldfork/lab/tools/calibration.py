@@ -17,9 +17,9 @@ from worldfork.lab.agents.linear_quadratic import LinearQuadratic
 from worldfork.lab.environments.closed_form import expected_return
 from worldfork.lab.environments.linear_quadratic import World
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.label import Fork, evaluate_block, fork_levels, rows_of
+from worldfork.lab.forks.jobs import run_streams
+from worldfork.lab.forks.label import Fork, fork_levels, rows_of, update_and_evaluate
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.forks.tasks import run_streams
 from worldfork.lab.stream import Stream
 from worldfork.progress import Progress, silent
 from worldfork.registration import Cell, Registration, read
@@ -127,13 +127,13 @@ def measure(context: Context, *, progress: Progress = silent) -> Calibration:
     forks = []
     for number, block in enumerate(blocks, start=1):
         together = [Fork(cell, k, streams[cell]) for cell, k in block]
-        evaluation = evaluate_block(context, together)
+        rolled = update_and_evaluate(context, together)
         cell = block[0][0]
         agent = context.agent(cell.task, registration.arm(cell.arm))
         if not isinstance(agent, LinearQuadratic):
             raise WorldforkError(f"Only the linear-quadratic world has a closed form; {cell.id} is another.")
-        updated = agent.gain(evaluation.updated)[: len(block)]
-        for fork, row, gain in zip(together, rows_of(context, together, evaluation), updated, strict=True):
+        updated = agent.gain(rolled.updated)[: len(block)]
+        for fork, row, gain in zip(together, rows_of(context, together, rolled), updated, strict=True):
             frozen = agent.gain(context.checkpoint(cell.task, fork.cell.checkpoint).parameters)[0]
             truth = _expected(context, fork, gain) - _expected(context, fork, frozen)
             forks.append((fork.cell.id, fork.k, truth, row.hold, row.update))

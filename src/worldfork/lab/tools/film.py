@@ -17,7 +17,7 @@ from worldfork.lab.replay import (
     replay_deployed,
     replay_pair,
 )
-from worldfork.ledger.publish import WINDOWS, left_out
+from worldfork.ledger.publish import RECORDINGS, left_out
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, shows_progress, silent
 from worldfork.registration.library import registrations
@@ -103,7 +103,7 @@ def replay(
 
 def refuse_copies(study: Study) -> None:
     """Raise an error that says what a published copy lacks."""
-    if WINDOWS in left_out(study):
+    if RECORDINGS in left_out(study):
         name = study.registration.name
         anew = f", or compute it anew: worldfork reproduce {name} -o FOLDER" if name in registrations() else ""
         raise WorldforkError(

@@ -18,9 +18,9 @@ from worldfork.blobs import Blob
 from worldfork.errors import Failed
 from worldfork.executors.base import Executor, opened
 from worldfork.lab.forks.checkpoints import checkpoint_files
+from worldfork.lab.forks.jobs import Setting, context_of_setting, describe, run_streams
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import fork_blocks, stream_batches
-from worldfork.lab.forks.tasks import Setting, context_of_setting, describe, run_streams
 from worldfork.lab.stream import Stream
 from worldfork.lab.workers import attempted
 from worldfork.ledger.row import ForkRow
@@ -108,7 +108,7 @@ def outside_tasks(registration: Registration) -> list[str]:
 def probe_setting(
     setting: Setting, *, tasks: Collection[str] | None = None, executor: Executor | None = None
 ) -> Probe:
-    """As `probe`, for these tasks; with an `executor` both computations are its tasks, in processes of its own."""
+    """As `probe`, for these tasks; with an `executor` both computations are its jobs, in processes of its own."""
     began = time.perf_counter()
     registration = restore(setting.registration)
     chosen = tasks if tasks is not None else list(registration.tasks)
@@ -145,7 +145,7 @@ class Trial:
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """The files that the task reads."""
+        """The files that the job reads."""
         return self.small.blobs
 
     def __str__(self) -> str:

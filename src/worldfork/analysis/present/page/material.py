@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from worldfork.analysis.read.ledger import Ledger, Source, open_ledger
-from worldfork.analysis.read.study import Rows
 from worldfork.analysis.score import Score, score_ledger
+from worldfork.ledger.row import Rows
 from worldfork.ledger.store import Study
 from worldfork.progress import Progress, silent
 

@@ -28,6 +28,7 @@ from worldfork.analysis.score.threshold_curves import Sweep, sweep
 from worldfork.analysis.score.triggers import TriggerScore
 from worldfork.analysis.score.undefined import Estimand, Undefined
 from worldfork.counting import plural
+from worldfork.ledger.closed_loop import cell_key
 from worldfork.ledger.row import ForkRow
 from worldfork.registration import Cell
 from worldfork.triggers import CellKey
@@ -72,7 +73,7 @@ def compressed(value: object) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Places:
+class OrderedForks:
     """Forks in the page's order: by direction, checkpoint, stream seed, then k."""
 
     cells: Mapping[CellKey, Cell | None]  # in order; None where a flat table has no cell folders
@@ -81,14 +82,14 @@ class Places:
     rows: Mapping[tuple[CellKey, int], Sequence[ForkRow]]  # one for each draw of the fork's update
 
 
-def places(forks: Forks, rows: Mapping[Cell, Sequence[ForkRow]], *, arm: str, task: str) -> Places:
+def ordered_forks(forks: Forks, rows: Mapping[Cell, Sequence[ForkRow]], *, arm: str, task: str) -> OrderedForks:
     """Return where every fork stands, scored or not."""
     prefork = forks.prefork
     cells: dict[CellKey, Cell | None] = dict.fromkeys(prefork.cells)
     recorded: dict[tuple[CellKey, int], list[ForkRow]] = {}
     for cell, inside in rows.items():
         if (cell.arm, cell.task) == (arm, task) and inside:
-            key = CellKey(str(cell.checkpoint), cell.direction, cell.stream_seed)
+            key = cell_key(cell)
             cells[key] = cells.get(key) or cell  # the first draw's: all draws share the stream
             for row in inside:
                 recorded.setdefault((key, row.k), []).append(row)
@@ -98,7 +99,7 @@ def places(forks: Forks, rows: Mapping[Cell, Sequence[ForkRow]], *, arm: str, ta
     }
     keys = sorted({**scored, **recorded}, key=_in_order)
     ordered = dict.fromkeys(key for key, _ in keys)
-    return Places({key: cells[key] for key in ordered}, keys, [scored.get(place) for place in keys], recorded)
+    return OrderedForks({key: cells[key] for key in ordered}, keys, [scored.get(key) for key in keys], recorded)
 
 
 def _in_order(place: tuple[CellKey, int]) -> tuple[str, tuple[int, int, str], int, int]:
@@ -110,7 +111,7 @@ def _part(
     material: Material, arm: str, task: str, score: TaskScore, streams: dict[str, Json], *, small: bool
 ) -> Json:
     forks = score.evidence.forks
-    shown = places(forks, material.rows, arm=arm, task=task)
+    shown = ordered_forks(forks, material.rows, arm=arm, task=task)
     means = dict(zip(forks.prefork.cells, partition(forks.prefork).cell_means(forks.delta).tolist(), strict=True))
     sizes = np.sort(np.abs(forks.delta))
     fit = score.contraction
@@ -164,7 +165,7 @@ def _references(score: TaskScore, side: Estimand) -> Json:
     }
 
 
-def _forks(shown: Places, score: TaskScore, *, small: bool) -> list[Json]:
+def _forks(shown: OrderedForks, score: TaskScore, *, small: bool) -> list[Json]:
     """Return a record per fork; episodes, what the update did and the row's digest on a small page alone."""
     forks, cell = score.evidence.forks, {key: index for index, key in enumerate(shown.cells)}
     prefork, outcomes = forks.prefork, forks.outcomes
@@ -225,7 +226,7 @@ def threshold_permutations(rules: Rules, forks: int) -> int:
     return min(rules.permutations, PERMUTATIONS if forks <= FEW_FORKS else PERMUTATIONS_OF_MANY)
 
 
-def _triggers(score: TaskScore, shown: Places, *, rules: Rules) -> Json:
+def _triggers(score: TaskScore, shown: OrderedForks, *, rules: Rules) -> Json:
     """Return every trigger by name: its signal, where it fired, and what each threshold would earn."""
     evidence = score.evidence
     dropped = evidence.divergence.dropped
@@ -288,7 +289,7 @@ def _rows(swept: Sweep, decided: Decisions, signal: np.ndarray) -> Json:
     }
 
 
-def _fired(decided: Decisions, shown: Places) -> list[int]:
+def _fired(decided: Decisions, shown: OrderedForks) -> list[int]:
     """Return 1 where it fires, fork by fork."""
     fired = decided.fired
     if isinstance(fired, Undefined):

@@ -16,13 +16,12 @@ from pydantic import Field
 from worldfork.analysis.present.page.material import Material
 from worldfork.analysis.present.table import Table
 from worldfork.analysis.present.text.formatting import DASH, unsigned
-from worldfork.analysis.read.study import Rows
 from worldfork.counting import plural
 from worldfork.ledger.cell import departures
 from worldfork.ledger.documents import Amendment, CellRecord, OpenRecord, check, read_json
 from worldfork.ledger.looks import follow
 from worldfork.ledger.pretraining import Seed, read_seeds
-from worldfork.ledger.row import ForkRow
+from worldfork.ledger.row import ForkRow, Rows
 from worldfork.ledger.store import Study
 from worldfork.registration import Cell, Registration
 from worldfork.registration.advice import idle_settings

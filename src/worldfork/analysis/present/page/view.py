@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from worldfork.analysis.present.page.material import Material
-from worldfork.analysis.present.page.payload import SIDES, places
+from worldfork.analysis.present.page.payload import SIDES, ordered_forks
 from worldfork.analysis.present.strips import Axis, Strip, axis_of, round_up
 from worldfork.analysis.present.summary import value_words
 from worldfork.analysis.present.table import Paragraph, Table
@@ -169,7 +169,7 @@ def parts(material: Material) -> list[Part]:
 def _extremes(material: Material, arm: str, task: str, score: TaskScore) -> dict[str, tuple[int, float]]:
     """Return the worst and the best fork by their places in the page's order, which depends on the whole ledger."""
     forks = score.evidence.forks
-    shown = places(forks, material.rows, arm=arm, task=task)
+    shown = ordered_forks(forks, material.rows, arm=arm, task=task)
     order = np.argsort(forks.delta, kind="stable")
     return {
         name: (shown.index.index(int(order[end])), float(forks.delta[order[end]]))

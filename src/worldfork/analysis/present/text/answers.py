@@ -32,6 +32,7 @@ from worldfork.analysis.score.triggers import TriggerScore
 from worldfork.analysis.score.undefined import Undefined, settle
 from worldfork.analysis.score.verdicts import Grade, Judgement
 from worldfork.counting import plural
+from worldfork.fixed_policies import FIXED_POLICIES
 
 UNIT: Final = " return per episode"
 VERBS: Final = {"harmful": "hurts", "helpful": "helps"}
@@ -257,7 +258,7 @@ def _more_than_both(score: TaskScore) -> bool:
     tried = defined(score.trials)
     trial = tried.by_episodes.get("1") if tried else None
     over = defined(trial.over_better.student_t) if trial else None
-    return score.prices.best_at_cost not in ("never", "always") or (over is not None and over.low > 0)
+    return score.prices.best_at_cost not in FIXED_POLICIES or (over is not None and over.low > 0)
 
 
 def _condition(name: str, figures: TriggerScore) -> str:

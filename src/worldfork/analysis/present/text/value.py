@@ -21,6 +21,7 @@ from worldfork.analysis.score.intervals import Skew
 from worldfork.analysis.score.records import TaskScore
 from worldfork.analysis.score.undefined import Interval, Undefined
 from worldfork.analysis.score.value import BreakEven, PriceRange, Prices
+from worldfork.fixed_policies import FIXED_POLICIES
 
 CURVE_CAVEAT: Final = (
     "Some of a fork's episodes say how far the model had fallen and the others what updating was worth, so chance "
@@ -154,8 +155,7 @@ def price_words(score: TaskScore) -> str:
     if prices.triggers:
         fitted = f", with thresholds fitted {fitted_at(cost)} (worldfork score --update-cost fits them at another)"
     ranges = [part for part in prices.best if defined(part.below) is None or part.below != part.above]
-    fixed = {"never", "always"}
-    only_fixed = fixed.issuperset(part.policy for part in ranges)
+    only_fixed = all(part.policy in FIXED_POLICIES for part in ranges)
     if not ranges or not (cost or only_fixed or candidates(score).passing):
         return ""  # what is best in hindsight among triggers that do not beat chance says nothing
     if len(ranges) == 1:
@@ -180,7 +180,7 @@ def fitted_at(cost: float) -> str:
 
 
 def _policy(name: str) -> str:
-    return f"{name} updating" if name in ("never", "always") else name
+    return f"{name} updating" if name in FIXED_POLICIES else name
 
 
 def _until(prices: Prices, part: PriceRange, following: str) -> BreakEven:

@@ -41,7 +41,7 @@ GROUPS: Final = {
 }
 
 
-class Rows(NamedTuple):
+class WindowRows(NamedTuple):
     """A window's transitions, and where in it a sequence can begin that lies within one episode."""
 
     sequences: Sequences  # [T, ...]
@@ -59,18 +59,18 @@ class LatentLoss:
 
     parts: ClassVar[tuple[str | tuple[str, ...], ...]] = (("model/", "value/"), "policy/")
 
-    def rows(self, window: Window) -> Rows:
+    def rows(self, window: Window) -> WindowRows:
         starts, count = possible_starts(window, self.length)
-        return Rows(rows_of(window), jnp.asarray(starts), jnp.asarray(count))
+        return WindowRows(rows_of(window), jnp.asarray(starts), jnp.asarray(count))
 
-    def sample(self, rows: Rows, size: Array, key: Key[Array, ""]) -> Sequences:
+    def sample(self, rows: WindowRows, size: Array, key: Key[Array, ""]) -> Sequences:
         """Return a minibatch of sequences, each from a start drawn uniformly among those that are possible."""
         starts = rows.starts[jax.random.randint(key, (self.sequences,), 0, rows.possible)]
         index = starts[:, None] + jnp.arange(self.length)
         drawn: Sequences = jax.tree.map(lambda x: x[index], rows.sequences)
         return drawn
 
-    def pieces(self, rows: Rows, size: Array) -> tuple[Sequences, Array]:
+    def pieces(self, rows: WindowRows, size: Array) -> tuple[Sequences, Array]:
         return whole_pieces(rows.sequences, size, length=self.length)
 
     def loss(self, params: Params, batch: Sequences, key: Key[Array, ""], *, scope: str) -> Float[Array, ""]:

@@ -1,11 +1,11 @@
 """Pieces of a study as data: what an executor hands to a worker, and what comes back.
 
-An executor maps `perform` over tasks, here, in other processes or on other machines. A task holds the registration,
+An executor maps `perform` over jobs, here, in other processes or on other machines. A job holds the registration,
 the names of the blobs that it reads (files of checkpoints and of streams), and which cells or forks; it holds no
-arrays. A task that fails comes back as `Failed` and spares the rest; a rerun does it again.
+arrays. A job that fails comes back as `Failed` and spares the rest; a rerun does it again.
 
 The driver computes nothing, and needs neither accelerator nor simulator. Which device, flags, versions and source
-determine the rows is for the worker to say (`Describe`); every later task names what was found then (`identity`),
+determine the rows is for the worker to say (`Describe`); every later job names what was found then (`identity`),
 and a worker that is not the same refuses it.
 """
 
@@ -22,7 +22,7 @@ from worldfork.errors import Failed
 from worldfork.lab.agents import arrays
 from worldfork.lab.agents.base import needs_full_blocks
 from worldfork.lab.determinism import as_recorded, flags, processor
-from worldfork.lab.forks.context import Context, Place
+from worldfork.lab.forks.context import Context, TaskCheckpoint
 from worldfork.lab.forks.label import Fork, label
 from worldfork.lab.forks.plan import StoredStream
 from worldfork.lab.stream import Stream, deploy
@@ -49,13 +49,13 @@ WORKERS: Final = ("device", "processor", "compiler_flags", "simulator", "package
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Input of a task: the registration in canonical JSON, and the files of the checkpoints that it reads."""
+    """Input of a job: the registration in canonical JSON, and the files of the checkpoints that it reads."""
 
     registration: str
-    checkpoints: tuple[tuple[Place, tuple[Blob, ...]], ...]
+    checkpoints: tuple[tuple[TaskCheckpoint, tuple[Blob, ...]], ...]
 
     @classmethod
-    def of(cls, registration: Registration, checkpoints: Mapping[Place, tuple[Blob, ...]]) -> "Setting":
+    def of(cls, registration: Registration, checkpoints: Mapping[TaskCheckpoint, tuple[Blob, ...]]) -> "Setting":
         """Return the setting of a registration and the files of its checkpoints."""
         in_json = canonical(registration.model_dump(mode="json", by_alias=True))
         return cls(in_json, tuple(checkpoints.items()))
@@ -105,14 +105,14 @@ class Labelled:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task(abc.ABC):
+class Job(abc.ABC):
     """A piece of a study, which reads the files of its setting."""
 
     setting: Setting
 
     @property
     def blobs(self) -> tuple[Blob, ...]:
-        """The files that the task reads."""
+        """The files that the job reads."""
         return self.setting.blobs
 
     @abc.abstractmethod
@@ -120,13 +120,13 @@ class Task(abc.ABC):
         """Do it here."""
 
 
-def perform(task: Task) -> Any | Failed:
-    """Return the task's result, or how it failed."""
-    return attempted(lambda: task.perform(context_of_setting(task.setting)))
+def perform(job: Job) -> Any | Failed:
+    """Return the job's result, or how it failed."""
+    return attempted(lambda: job.perform(context_of_setting(job.setting)))
 
 
 @dataclasses.dataclass(frozen=True)
-class Describe(Task):
+class Describe(Job):
     """Describe what will determine the rows of these cells: cell.json of each."""
 
     cells: tuple[Cell, ...]
@@ -139,7 +139,7 @@ class Describe(Task):
 
 
 @dataclasses.dataclass(frozen=True)
-class RunStreams(Task):
+class RunStreams(Job):
     """Run the streams of these cells, of one arm and one task, together."""
 
     cells: tuple[Cell, ...]
@@ -155,7 +155,7 @@ class RunStreams(Task):
 
 
 @dataclasses.dataclass(frozen=True)
-class Label(Task):
+class Label(Job):
     """Label a block of forks of one arm and one task, whose streams are named by their files."""
 
     forks: tuple[Fork, ...]
@@ -195,7 +195,7 @@ def identity_of(described: Mapping[str, Any]) -> Identity:
 
 
 def context_of_setting(setting: Setting) -> Context:
-    """Return the context of a setting, built once for all tasks of a study."""
+    """Return the context of a setting, built once for all jobs of a study."""
     context = _context(setting.registration)
     context.checkpoints.update(setting.checkpoints)
     return context
@@ -238,8 +238,8 @@ def describe(context: Context, cells: tuple[Cell, ...]) -> Described:
         modules = _modules(context, cell)
         files.setdefault(source := digest(modules), modules)
         configurations.append({**configuration(context, cell), "shares": shares, "source": source})
-    places = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells)
-    remarks = [remark for place in places if (remark := context.checkpoint(*place).remark)]
+    checkpoints = dict.fromkeys((cell.task, cell.checkpoint) for cell in cells)
+    remarks = [remark for task, index in checkpoints if (remark := context.checkpoint(task, index).remark)]
     maker, model = processor()
     host = {"host": platform.node(), "machine": platform.machine(), "python": platform.python_version()}
     return Described(configurations, remarks, files, {**host, "processor": f"{maker} {model}".strip()})
@@ -247,7 +247,7 @@ def describe(context: Context, cells: tuple[Cell, ...]) -> Described:
 
 def _modules(context: Context, cell: Cell) -> dict[str, str]:
     named = [located.module for located in context.code(cell).values()]
-    return module_sources(("worldfork.lab.forks.tasks", *named))
+    return module_sources(("worldfork.lab.forks.jobs", *named))
 
 
 @functools.cache

@@ -10,7 +10,6 @@ import numpy as np
 
 from worldfork.analysis.read.ledger import Source, open_ledger
 from worldfork.analysis.read.outcomes import Arms, Forks
-from worldfork.analysis.read.study import Rows
 from worldfork.analysis.read.triggers import Reading, Unavailable, read_triggers_together, unread_candidates
 from worldfork.analysis.score import contrasts as contrast
 from worldfork.analysis.score import effects, policies, rankings, triggers, variance
@@ -33,7 +32,7 @@ from worldfork.analysis.score.records import (
     TaskScore,
 )
 from worldfork.analysis.score.result import ArmScore, Score
-from worldfork.analysis.score.rules import Family, Place, Rules, registered_family, rules_of
+from worldfork.analysis.score.rules import ArmTask, Family, Rules, registered_family, rules_of
 from worldfork.analysis.score.stopping import Ruling, StoppingScore, due_cells, ruled, ruling, score_stopping
 from worldfork.analysis.score.sweeps import score_doses, score_noises
 from worldfork.analysis.score.triggers import TriggerScore, judge_triggers
@@ -41,6 +40,7 @@ from worldfork.analysis.score.undefined import Estimands, Undefined, finite
 from worldfork.analysis.score.value import task_prices, trials
 from worldfork.analysis.score.verdicts import Judgement, judge_means
 from worldfork.errors import WorldforkError
+from worldfork.ledger.row import Rows
 from worldfork.progress import Progress, silent
 from worldfork.registration import Registration
 
@@ -195,8 +195,8 @@ def priced(arms: Arms, cost: float) -> Arms:
 
 
 def _predictions(
-    place: Place,
-    figures: Mapping[Place, TaskScore],
+    arm_task: ArmTask,
+    figures: Mapping[ArmTask, TaskScore],
     arms: Arms,
     rules: Rules,
     followed: Mapping[str, TaskDeployment] | None,
@@ -206,7 +206,7 @@ def _predictions(
     Those about policies that were followed come last. They are with the arm that they name, whose mechanism the
     policy fires, or else with the first.
     """
-    arm, task = place
+    arm, task = arm_task
     about_forks, about_policies = [], []
     for prediction in (prediction for prediction in rules.predictions if prediction.task == task):
         premise_task = task if prediction.premise is None else prediction.premise.task or task
@@ -216,7 +216,7 @@ def _predictions(
                 outcome = followed.get(task, Undefined(f"the policies of {task} have not been followed yet"))
                 about_policies.append(answer(prediction, outcome, premises=premises))
         elif prediction.arm in (None, arm):
-            subject: TaskScore | contrast.PairedDifference | Undefined = figures[place]
+            subject: TaskScore | contrast.PairedDifference | Undefined = figures[arm_task]
             if prediction.against is not None and prediction.arm is not None:
                 other = arms.get(prediction.against, {}).get(task)
                 subject = Undefined(f"arm `{prediction.against}` is not scored here")

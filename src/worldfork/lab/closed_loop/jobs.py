@@ -1,6 +1,6 @@
 """Segments of deployments as data: what an executor hands to a worker, and what comes back.
 
-Segments follow one another, so a task carries the state to go on from, or, where a run was interrupted, the rows
+Segments follow one another, so a job carries the state to go on from, or, where a run was interrupted, the rows
 and streams that it is made of. Batches are independent of one another. Arrays that leave the process become
 NumPy's, which a driver without an accelerator and its libraries can pass on.
 """
@@ -10,14 +10,15 @@ import time
 
 from worldfork import registry
 from worldfork.errors import WorldforkError
+from worldfork.fixed_policies import FIXED_POLICIES
 from worldfork.lab.closed_loop.batches import Batch, History, deployment_batches
 from worldfork.lab.closed_loop.segment import Advanced, advance
 from worldfork.lab.closed_loop.state import State, begin, rebuild, shape_of
 from worldfork.lab.forks.context import Context
-from worldfork.lab.forks.tasks import (
+from worldfork.lab.forks.jobs import (
     Described,
     Identity,
-    Task,
+    Job,
     configuration,
     module_sources,
     require_identity,
@@ -26,7 +27,6 @@ from worldfork.lab.workers import worker_name
 from worldfork.ledger.closed_loop import Thresholds, recorded_signals
 from worldfork.registration import Cell, deployments, digest
 from worldfork.triggers import Trigger
-from worldfork.triggers.policy import CONSTANT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Ended:
 
 
 @dataclasses.dataclass(frozen=True)
-class DescribeDeployments(Task):
+class DescribeDeployments(Job):
     """Describe what will determine the rows of every policy on every cell."""
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class DescribeDeployments(Task):
 
 
 @dataclasses.dataclass(frozen=True)
-class Advance(Task):
+class Advance(Job):
     """Run the next segment of a batch from a state, from its history, or, with neither, its first."""
 
     batch: Batch
@@ -111,7 +111,7 @@ def _require_columns(context: Context, name: str, cell: Cell) -> None:
     registration = context.registration
     assert registration.deployment is not None
     trigger = registration.deployment.every()[name].trigger
-    if getattr(context.agent(cell.task), "predicts", True) or trigger in CONSTANT:
+    if getattr(context.agent(cell.task), "predicts", True) or trigger in FIXED_POLICIES:
         return
     read = context.signals[trigger] if trigger in context.signals else registry.load("triggers", trigger, Trigger)
     if "error" in read.needs:
@@ -126,6 +126,6 @@ def _modules(context: Context, policy: str, cell: Cell) -> dict[str, str]:
     assert registration.deployment is not None
     trigger = registration.deployment.every()[policy].trigger
     named = [located.module for located in context.code(cell).values()]
-    if trigger not in CONSTANT and trigger not in recorded_signals(registration):
+    if trigger not in FIXED_POLICIES and trigger not in recorded_signals(registration):
         named.append(registry.locate("triggers", trigger).module)
-    return module_sources(("worldfork.lab.closed_loop.tasks", *named))
+    return module_sources(("worldfork.lab.closed_loop.jobs", *named))
