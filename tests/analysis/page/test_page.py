@@ -406,4 +406,4 @@ def test_what_skewness_takes_from_an_interval_stands_in_its_card(tmp_path):
     material = gather(tmp_path / "skewed.parquet", permutations=20)
     effect = material.score["skewed"].effect.all_attempted
     assert minus(skew_words(effect.skew, 1)) in render(material).html
-    assert "a nominal 95% interval covers about" in skew_words(effect.skew, 1)
+    assert "a nominal 95% interval covers less, about" in skew_words(effect.skew, 1)

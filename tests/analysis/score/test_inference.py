@@ -156,7 +156,7 @@ def test_johnsons_interval_is_moved_by_the_third_moment():
     assert list(found.johnson) == pytest.approx([centre - half, centre + half])
     assert found.shortfall == pytest.approx(0.25 * stats.skew(values, bias=False) ** 2 / 5)
     assert found.words.startswith(
-        "The means of 5 checkpoints are skewed (+2.1): a nominal 95% interval covers about"
+        "The means of 5 checkpoints are skewed (+2.1): a nominal 95% interval covers less, about"
     )
     assert skew(np.array([-1.0, 0.0, 1.0, 0.5, -0.5])).words == ""
     assert isinstance(skew(np.array([1.0, 1.0, 1.0])), Undefined)

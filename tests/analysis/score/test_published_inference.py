@@ -56,7 +56,9 @@ def test_a_mean_over_the_schedule_hides_where_an_update_helps():
 def test_skew_stands_beside_the_intervals_that_it_touches(study, arm, task, skewness, covered):
     skew = score_of(study)[arm, task].effect.all_attempted.skew
     assert skew.skewness == pytest.approx(skewness, abs=0.006)
-    assert skew.words.endswith(f"a nominal 95% interval covers about {covered}%.")
+    assert skew.words.endswith(
+        f"a nominal 95% interval covers less, about {covered}% by a formula for many checkpoints."
+    )
 
 
 def test_johnsons_interval_of_the_most_skewed_resolved_mean():

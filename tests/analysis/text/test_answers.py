@@ -98,7 +98,10 @@ def test_a_signal_that_beats_everything_is_the_advice():
     assert said.advice.kind == "when"
     assert said.advice.what.startswith("Update only when alarm is 0.")
     assert "(here at" in said.advice.what
-    assert re.match(r"That earns \+.* per deployment more than always updating \(.*\)\. It", said.advice.certainty)
+    assert re.match(
+        r"By one-step values that earns \+.* per deployment more than always updating \(.*\)\. It",
+        said.advice.certainty,
+    )
     assert said.triggers == "Of 1 candidate trigger, alarm beats all that a useful one has to."
 
 
@@ -145,13 +148,14 @@ def test_a_signal_that_earns_more_than_never_and_always_is_named(gain, loss, kin
     over = alarm.gains["better_of_both"]
     low, high = over.refitted
     better = "always" if task.policies.all_attempted.always > 0 else "never"
-    earns = f"That earns {over.mean:+.1f} [{low:+.1f}, {high:+.1f}] per deployment more than {better} updating "
+    gain = f"{over.mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+    earns = f"By one-step values that earns {gain} per deployment more than {better} updating "
     if kind == "when":
         assert "; that it beats the fires of other checkpoints or a fixed timetable" in said.advice.certainty
         assert said.advice.certainty.startswith(earns)
         assert "The mean may lie on either side of 0" in said.advice.certainty
     else:
-        assert f" More here: {CONDITION}. {earns}" in said.advice.certainty
+        assert f" A trigger earned more here: {CONDITION}. {earns}" in said.advice.certainty
 
 
 def test_a_signal_whose_lead_hangs_on_its_threshold_is_no_advice():

@@ -297,6 +297,6 @@ def skew(values: ClusterMeans) -> Skew | Undefined:
         johnson=Interval(interval.low + shift, interval.high + shift),
         words=""
         if shortfall <= NOTICED
-        else f"The means of {count} checkpoints are skewed ({skewness:+.1f}): a nominal 95% interval covers about "
-        f"{100 * max(0.0, 0.95 - shortfall):.0f}%.",
+        else f"The means of {count} checkpoints are skewed ({skewness:+.1f}): a nominal 95% interval covers less, "
+        f"about {100 * max(0.0, 0.95 - shortfall):.0f}% by a formula for many checkpoints.",
     )

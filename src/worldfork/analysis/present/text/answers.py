@@ -213,16 +213,18 @@ def advise(score: TaskScore) -> Advice:
     if not named:
         return mean
     name = max(named, key=lambda name: defined(triggers[name].policy_total) or -math.inf)
-    condition, earns = _condition(name, triggers[name]), f"That earns {gain_words(name, score)}"
+    condition, earns = _condition(name, triggers[name]), f"By one-step values that earns {gain_words(name, score)}"
     if len(named) > 1:
         earns += f", of {len(named)} such triggers the most in hindsight"
     if found.useful:
         return Advice("when", f"Update only when {condition}.", f"{earns}. {_why_useful(triggers[name], score)}")
     unbeaten = listed([BEATEN[test] for test in found.missed[name]], last="or")
+    earns += f"; that it beats {unbeaten} is not shown."
     if mean.kind == "unresolved":
-        certainty = f"{earns}; that it beats {unbeaten} is not shown. {mean.certainty}"
-        return Advice("when", f"Rather update when {condition} than always or never.", certainty)
-    return dataclasses.replace(mean, certainty=f"{mean.certainty} More here: update when {condition}. {earns}.")
+        return Advice("when", f"Rather update when {condition} than always or never.", f"{earns} {mean.certainty}")
+    return dataclasses.replace(
+        mean, certainty=f"{mean.certainty} A trigger earned more here: update when {condition}. {earns}"
+    )
 
 
 def _advise_on_mean(score: TaskScore) -> Advice:

@@ -73,8 +73,7 @@ def followed_answer(task: str, deployed: TaskDeployment) -> FollowedAnswer:
         beats = "beats" if resolved else "returned more than"
         sentence = f"Deployed, {best} {beats} never updating ({grade}): {_size(deployed, best)}."
         if others := [name for name in better if name != best]:
-            verb = ("does" if len(others) == 1 else "do") if resolved else "did"
-            sentence += f" So {verb} {_graded_list(gains, others, others=True)}."
+            sentence += f" {_graded_list(gains, others, others=True)} returned more too."
         sentence += fewer
         advice = f"Follow {best}" if resolved else f"Rather follow {best} than never update"
         advice += f", in hindsight the best of {len(lasting)} such." if lasting[1:] else "."
@@ -111,7 +110,7 @@ def _unresolved(deployed: TaskDeployment, gains: Mapping[str, Advantage], better
         f"{best} returned more than never updating, as one of {len(gains)} policies may by chance: "
         f"{_size(deployed, best)}."
     )
-    return words + (f" So did {_graded_list(gains, better[1:], others=True)}." if better[1:] else "")
+    return words + (f" {_graded_list(gains, better[1:], others=True)} returned more too." if better[1:] else "")
 
 
 def gains_over_never(deployed: TaskDeployment) -> Mapping[str, Advantage]:

@@ -102,8 +102,8 @@ def rule_words(stopping: StoppingScore) -> str:
     shared = f", shared by {plural(len(stopping.questions), 'question')}" if len(stopping.questions) > 1 else ""
     return (
         f"Tested: {NULLS[stopping.null]}; the chance of any wrong answer over all looks is "
-        f"{percent(stopping.error_rate, signed=False)}{shared}. Intervals hold at all looks together. "
-        f"{NOT_ADJUSTED}"
+        f"meant to be at most {percent(stopping.error_rate, signed=False)}{shared}. "
+        f"Intervals hold at all looks together. {NOT_ADJUSTED}"
     )
 
 
