@@ -86,7 +86,8 @@ def test_a_policy_that_beats_never_is_named_with_its_size_and_its_share():
     assert (said.verdict, said.policy, said.grade) == ("helpful", "residual", "resolved")
     assert said.sentence == (
         "Deployed, residual beats never updating (resolved): +40.0 [+30.0, +50.0] return per episode, "
-        "+20% of the 200.0 without any update. kl (resolved) returned more too. always (leaning) returned less than never."
+        "+20% of the 200.0 without any update. kl (resolved) returned more too. always (leaning) returned less than "
+        "never."
     )
     assert said.advice == "Follow residual, in hindsight the best of 2 such."
     assert said.certainty == "Resolved: the exact test gives p .030, corrected over 4 comparisons."
@@ -97,8 +98,8 @@ def test_many_policies_are_counted_by_grade_and_not_listed():
     worse = {f"w{number}": gained(-20.0 - number, 5.0, "resolved") for number in range(5)}
     said = followed_answer("walker", task(**better, **worse, q=gained(9.0, 5.0, "leaning")))
     assert said.sentence.endswith(
-        "without any update. 5 others (4 resolved and 1 leaning) returned more too. 5 policies (5 resolved) returned "
-        "20.0 to 24.0 less than never."
+        "without any update. 5 others (4 resolved and 1 leaning) returned more too. 5 policies (5 resolved) "
+        "returned 20.0 to 24.0 less than never."
     )
 
 
