@@ -86,8 +86,8 @@ def test_a_policy_that_beats_never_is_named_with_its_size_and_its_share():
     assert (said.verdict, said.policy, said.grade) == ("helpful", "residual", "resolved")
     assert said.sentence == (
         "Deployed, residual beats never updating (resolved): +40.0 [+30.0, +50.0] return per episode, "
-        "+20% of the 200.0 without any update. kl (resolved) returned more too. always (leaning) returned less than "
-        "never."
+        "+20% of the 200.0 without any update. kl (resolved) returned more too. always (leaning) returned less "
+        "than never."
     )
     assert said.advice == "Follow residual, in hindsight the best of 2 such."
     assert said.certainty == "Resolved: the exact test gives p .030, corrected over 4 comparisons."
