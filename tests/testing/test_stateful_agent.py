@@ -288,6 +288,21 @@ def test_global_generators_are_seeded_from_the_key_and_left_alone() -> None:
     assert draw_states(torch) == before
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_pytorch_is_seeded_as_by_itself_and_everywhere_if_there_is_an_accelerator(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch", reason="the shim seeds PyTorch where it is installed")
+    whole, called = torch.manual_seed, []
+    monkeypatch.setattr(torch, "manual_seed", lambda number: (called.append(number), whole(number)))
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: there)
+    with seeded(np.array([2**32 - 1, 5], np.uint32)) as number:
+        drawn = torch.rand(3)
+        assert called == ([number] if there else [])
+        whole(number)
+        assert torch.equal(torch.rand(3), drawn)
+
+
 def draw_states(torch: Any) -> list[bytes]:
     numpys = np.random.get_state()[1].tobytes()  # noqa: NPY002
     return [repr(random.getstate()).encode(), numpys, torch.get_rng_state().numpy().tobytes()]
