@@ -17,8 +17,9 @@ from worldfork.lab.agents import arrays
 from worldfork.lab.agents.stateful import StatefulAgent, StatefulPlugin, save_checkpoint, seeded, transitions_of
 from worldfork.lab.agents.stateful_checkpoints import read_checkpoint
 from worldfork.lab.environments.linear_quadratic import World
+from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.run import run
-from worldfork.randomness import Purpose
+from worldfork.randomness import Event, Purpose
 from worldfork.registration import parse
 from worldfork.testing import check_agent
 from worldfork.testing.samples import keys, random_window
@@ -306,6 +307,36 @@ def test_pytorch_is_seeded_as_by_itself_and_everywhere_if_there_is_an_accelerato
 def draw_states(torch: Any) -> list[bytes]:
     numpys = np.random.get_state()[1].tobytes()  # noqa: NPY002
     return [repr(random.getstate()).encode(), numpys, torch.get_rng_state().numpy().tobytes()]
+
+
+class Counting(Learner):
+    """Counts how often it is asked for its error."""
+
+    asked = 0
+
+    def surprise(self, observation: np.ndarray, action: np.ndarray, after: np.ndarray) -> float:
+        Counting.asked += 1
+        return super().surprise(observation, action, after)
+
+
+class Forgetful(Counting):
+    """Remembers nothing from step to step."""
+
+    get_belief = property()  # as if it had none
+
+
+@pytest.mark.parametrize(("kind", "evaluated"), [(Forgetful, 0), (Counting, 3)])
+def test_nothing_is_measured_where_nobody_reads_it(kind: type[Counting], evaluated: int) -> None:
+    agent = StatefulAgent(kind(WORLD), WORLD)
+    parameters = {name: array[None] for name, array in kind(WORLD).get_state().items()}
+    draws = Draws.of([Event(purpose=Purpose.PLANNING)], np.arange(1))
+    returns = {}
+    for trace, asked in ((False, evaluated), (True, 3)):
+        Counting.asked = 0
+        rolled = roll_out(agent, WORLD, parameters, draws, levels=np.zeros((1, 3)), action_noise=0.0, trace=trace)
+        assert Counting.asked == asked
+        returns[trace] = rolled.returns
+    assert np.array_equal(returns[False], returns[True])
 
 
 def test_parameters_that_are_not_finite_act_with_zero() -> None:

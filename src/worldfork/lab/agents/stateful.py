@@ -197,7 +197,10 @@ class StatefulAgent:
         *,
         reward: Float[np.ndarray, "P E"] | None = None,
         terminated: Bool[np.ndarray, "P E"] | None = None,
+        measure: bool = True,
     ) -> Surprise:
+        if not (measure or self._remembers):  # nobody reads what is measured, and nothing is remembered of it
+            return Surprise({}, dataclasses.replace(belief, observation=observation))
         outcome: dict[str, Any] = {"reward": reward, "terminated": terminated}
         sets, episodes = observation.shape[:2]
         signals = {"error": np.full((sets, episodes), np.nan)} if self.predicts else {}
