@@ -13,7 +13,7 @@ from broken_stateful import GrowingBuffer, Learner, LearnerPlugin
 
 import worldfork as wf
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents import arrays
+from worldfork.lab.agents import arrays, stateful
 from worldfork.lab.agents.stateful import StatefulAgent, StatefulPlugin, save_checkpoint, seeded, transitions_of
 from worldfork.lab.agents.stateful_checkpoints import read_checkpoint
 from worldfork.lab.environments.linear_quadratic import World
@@ -337,6 +337,57 @@ def test_nothing_is_measured_where_nobody_reads_it(kind: type[Counting], evaluat
         assert Counting.asked == asked
         returns[trace] = rolled.returns
     assert np.array_equal(returns[False], returns[True])
+
+
+class Loading(Learner):
+    """Counts how often it is set to a state."""
+
+    loads = 0
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        Loading.loads += 1
+        super().set_state(state)
+
+
+@pytest.mark.parametrize(("objects", "loads"), [(3, 3), (2, None), (1, None)])
+def test_sets_that_take_turns_are_loaded_once_where_each_has_an_object(
+    objects: int, loads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Separate(LearnerPlugin):
+        object_per_set = True
+
+        def make(self, environment: Any) -> Learner:
+            return Loading(environment)
+
+    size = sum(array.nbytes for array in Loading(WORLD).get_state().values())
+    monkeypatch.setattr(stateful, "HELD", (objects - 1) * size)
+    draws = Draws.of([Event(purpose=Purpose.PLANNING, checkpoint=name) for name in "abc"], np.arange(2))
+    group = np.random.default_rng(0).normal(size=(3, *LearnerPlugin().make(WORLD).weights.shape))
+    came = {}
+    for plugin in (LearnerPlugin(), Separate()):
+        agent = plugin.build(WORLD, precision="float64")
+        whole = {name: np.stack([array] * 3) for name, array in agent._inner.get_state().items()}
+        parameters = {"weights": group, "count": whole["count"]}
+        moments = {name: whole[name] for name in whole.keys() - parameters.keys()}
+        rolls = []
+        for _ in range(2):
+            Loading.loads = 0
+            rolled = roll_out(
+                agent, WORLD, parameters, draws, levels=np.zeros((3, 4)), action_noise=0.1, trace=True
+            )
+            assert rolled.trace is not None
+            rolls += [rolled.trace.action, rolled.trace.signals["error"]]
+            if isinstance(plugin, Separate):
+                assert len(agent._objects) == objects
+                assert Loading.loads == loads if loads else Loading.loads > 3
+            window = random_window(WORLD, rows=9, sizes=(9, 9, 9))
+            fit = agent.fit(
+                parameters, moments, window, steps=3, scope="model", batch_keys=keys(Purpose.UPDATE_BATCH, 3)
+            )
+            parameters, moments = dict(fit.parameters), dict(fit.optimiser)
+        came[type(plugin)] = rolls
+    for mine, other in zip(*came.values(), strict=True):
+        assert np.array_equal(mine, other)
 
 
 def test_parameters_that_are_not_finite_act_with_zero() -> None:
