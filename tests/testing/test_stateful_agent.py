@@ -13,12 +13,13 @@ from broken_stateful import GrowingBuffer, Learner, LearnerPlugin
 
 import worldfork as wf
 from worldfork.errors import WorldforkError
-from worldfork.lab.agents import arrays
+from worldfork.lab.agents import arrays, stateful
 from worldfork.lab.agents.stateful import StatefulAgent, StatefulPlugin, save_checkpoint, seeded, transitions_of
 from worldfork.lab.agents.stateful_checkpoints import read_checkpoint
 from worldfork.lab.environments.linear_quadratic import World
+from worldfork.lab.episodes import Draws, roll_out
 from worldfork.lab.run import run
-from worldfork.randomness import Purpose
+from worldfork.randomness import Event, Purpose
 from worldfork.registration import parse
 from worldfork.testing import check_agent
 from worldfork.testing.samples import keys, random_window
@@ -288,9 +289,105 @@ def test_global_generators_are_seeded_from_the_key_and_left_alone() -> None:
     assert draw_states(torch) == before
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_pytorch_is_seeded_as_by_itself_and_everywhere_if_there_is_an_accelerator(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch", reason="the shim seeds PyTorch where it is installed")
+    whole, called = torch.manual_seed, []
+    monkeypatch.setattr(torch, "manual_seed", lambda number: (called.append(number), whole(number)))
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: there)
+    with seeded(np.array([2**32 - 1, 5], np.uint32)) as number:
+        drawn = torch.rand(3)
+        assert called == ([number] if there else [])
+        whole(number)
+        assert torch.equal(torch.rand(3), drawn)
+
+
 def draw_states(torch: Any) -> list[bytes]:
     numpys = np.random.get_state()[1].tobytes()  # noqa: NPY002
     return [repr(random.getstate()).encode(), numpys, torch.get_rng_state().numpy().tobytes()]
+
+
+class Counting(Learner):
+    """Counts how often it is asked for its error."""
+
+    asked = 0
+
+    def surprise(self, observation: np.ndarray, action: np.ndarray, after: np.ndarray) -> float:
+        Counting.asked += 1
+        return super().surprise(observation, action, after)
+
+
+class Forgetful(Counting):
+    """Remembers nothing from step to step."""
+
+    get_belief = property()  # as if it had none
+
+
+@pytest.mark.parametrize(("kind", "evaluated"), [(Forgetful, 0), (Counting, 3)])
+def test_nothing_is_measured_where_nobody_reads_it(kind: type[Counting], evaluated: int) -> None:
+    agent = StatefulAgent(kind(WORLD), WORLD)
+    parameters = {name: array[None] for name, array in kind(WORLD).get_state().items()}
+    draws = Draws.of([Event(purpose=Purpose.PLANNING)], np.arange(1))
+    returns = {}
+    for trace, asked in ((False, evaluated), (True, 3)):
+        Counting.asked = 0
+        rolled = roll_out(agent, WORLD, parameters, draws, levels=np.zeros((1, 3)), action_noise=0.0, trace=trace)
+        assert Counting.asked == asked
+        returns[trace] = rolled.returns
+    assert np.array_equal(returns[False], returns[True])
+
+
+class Loading(Learner):
+    """Counts how often it is set to a state."""
+
+    loads = 0
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        Loading.loads += 1
+        super().set_state(state)
+
+
+@pytest.mark.parametrize(("objects", "loads"), [(3, 3), (2, None), (1, None)])
+def test_sets_that_take_turns_are_loaded_once_where_each_has_an_object(
+    objects: int, loads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Separate(LearnerPlugin):
+        object_per_set = True
+
+        def make(self, environment: Any) -> Learner:
+            return Loading(environment)
+
+    size = sum(array.nbytes for array in Loading(WORLD).get_state().values())
+    monkeypatch.setattr(stateful, "HELD", (objects - 1) * size)
+    draws = Draws.of([Event(purpose=Purpose.PLANNING, checkpoint=name) for name in "abc"], np.arange(2))
+    group = np.random.default_rng(0).normal(size=(3, *LearnerPlugin().make(WORLD).weights.shape))
+    came = {}
+    for plugin in (LearnerPlugin(), Separate()):
+        agent = plugin.build(WORLD, precision="float64")
+        whole = {name: np.stack([array] * 3) for name, array in agent._inner.get_state().items()}
+        parameters = {"weights": group, "count": whole["count"]}
+        moments = {name: whole[name] for name in whole.keys() - parameters.keys()}
+        rolls = []
+        for _ in range(2):
+            Loading.loads = 0
+            rolled = roll_out(
+                agent, WORLD, parameters, draws, levels=np.zeros((3, 4)), action_noise=0.1, trace=True
+            )
+            assert rolled.trace is not None
+            rolls += [rolled.trace.action, rolled.trace.signals["error"]]
+            if isinstance(plugin, Separate):
+                assert len(agent._objects) == objects
+                assert Loading.loads == loads if loads else Loading.loads > 3
+            window = random_window(WORLD, rows=9, sizes=(9, 9, 9))
+            fit = agent.fit(
+                parameters, moments, window, steps=3, scope="model", batch_keys=keys(Purpose.UPDATE_BATCH, 3)
+            )
+            parameters, moments = dict(fit.parameters), dict(fit.optimiser)
+        came[type(plugin)] = rolls
+    for mine, other in zip(*came.values(), strict=True):
+        assert np.array_equal(mine, other)
 
 
 def test_parameters_that_are_not_finite_act_with_zero() -> None:

@@ -180,7 +180,7 @@ def _episodes(
     log = Log(state.physics.reshape(*shape, -1), trace=trace, record=record)
     starts = _Starts(environment, draws)
     past, first = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
-    wanted = taken_by(agent.observe, "reward", "terminated")
+    wanted = taken_by(agent.observe, "reward", "terminated", "measure")
     belief = agent.begin(parameters, observation)
     outcome = None
     for step, plan_keys in enumerate(draws.planning_keys(0, levels.shape[-1])):
@@ -202,7 +202,8 @@ def _episodes(
             starts=functools.partial(starts, level=by_world[:, step + 1]) if going_on else None,
         )
         before, observation = observation, seen.reshape(*shape, -1)
-        outcome_of = {"reward": reward.reshape(shape), "terminated": _terminated(reached).reshape(shape)}
+        ended = _terminated(reached).reshape(shape)
+        outcome_of = {"reward": reward.reshape(shape), "terminated": ended, "measure": trace}
         outcomes = {name: outcome_of[name] for name in wanted}
         surprise = agent.observe(parameters, decision.belief, observation, **outcomes)
         belief = surprise.belief

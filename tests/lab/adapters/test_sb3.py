@@ -255,6 +255,21 @@ def test_an_archive_of_another_world_is_refused(tmp_path: Path) -> None:
         state_of(plugin_of("SAC"), tmp_path / "model.zip")
 
 
+@pytest.mark.parametrize("algorithm", ["SAC", "PPO"])
+def test_a_model_that_holds_no_replay_is_not_packed_with_one(algorithm: str, tmp_path: Path) -> None:
+    trained(algorithm, tmp_path / "model.zip")
+    loaded = getattr(sb3, algorithm).load(tmp_path / "model.zip")  # which leaves the replay buffer empty
+    with pytest.raises(WorldforkError, match=f"This {algorithm} holds no transitions to keep"):
+        pack(loaded, tmp_path / "packed", replay=20)
+    assert not (tmp_path / "packed.zip").exists()
+
+
+def test_archives_whose_names_have_dots_are_apart(tmp_path: Path) -> None:
+    model = trained("PPO", tmp_path / "model.zip")
+    assert [pack(model, tmp_path / name).name for name in ("v1.2", "v1.3.zip")] == ["v1.2.zip", "v1.3.zip"]
+    assert {path.name for path in tmp_path.iterdir()} == {"model.zip", "v1.2.zip", "v1.3.zip"}
+
+
 def test_an_archive_without_a_replay_is_answered_with_what_keeps_one() -> None:
     assert "pack(model, path, replay=200)" in SB3Plugin.replay_advice
 

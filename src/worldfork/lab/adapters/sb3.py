@@ -40,6 +40,7 @@ class SB3Plugin(StatefulPlugin):
     """
 
     packages = ("stable-baselines3", "torch")
+    object_per_set = True
     suffixes = (".zip",)
     optional_suffixes = ()
     replay_advice = (

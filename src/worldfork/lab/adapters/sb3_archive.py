@@ -40,9 +40,9 @@ def pack(model: Any, path: Path | str, *, replay: int = 0) -> Path:
     Example:
         >>> pack(model, "models/sac-0.zip", replay=10_000)  # doctest: +SKIP
     """
-    file = Path(path).with_suffix(".zip")
-    model.save(file)
+    file = Path(path) if Path(path).suffix == ".zip" else Path(f"{path}.zip")
     extra = _replay_columns(model, replay) if replay else {}
+    model.save(file)
     if (normaliser := model.get_vec_normalize_env()) is not None:
         scales = {}
         if normaliser.norm_obs:
@@ -60,7 +60,12 @@ def pack(model: Any, path: Path | str, *, replay: int = 0) -> Path:
 
 def _replay_columns(model: Any, count: int) -> dict[str, np.ndarray]:
     """Return the newest transitions of a replay buffer, one environment's after another's, oldest first."""
-    buffer = model.replay_buffer
+    buffer = getattr(model, "replay_buffer", None)
+    if buffer is None or not buffer.size():
+        raise WorldforkError(
+            f"This {type(model).__name__} holds no transitions to keep as its replay. Pack it where it was trained "
+            "or after `load_replay_buffer`; an on-policy model has none, so leave `replay` out."
+        )
     held = buffer.buffer_size if buffer.full else buffer.pos
     rows = (np.arange(buffer.pos - min(held, max(1, count // buffer.n_envs)), buffer.pos)) % buffer.buffer_size
     following = buffer.observations[(rows + 1) % buffer.buffer_size] if buffer.optimize_memory_usage else None

@@ -132,7 +132,7 @@ class Agent(Protocol):
     belief with the episodes in `where` [P, E] begun anew at their `observation` [P, E, O], and the others as they
     are: it takes that to be deployed in a world whose episodes end early. `worldfork.lab.agents.arrays.begun` is
     all of it where a belief is made of arrays. An `observe` that names `reward` or `terminated` [P, E] is given
-    them.
+    them, and one that names `measure` is told False where nobody reads its signals, as in an evaluation.
     """
 
     @property

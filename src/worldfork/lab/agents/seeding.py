@@ -29,7 +29,10 @@ def seeded(key: UInt32[np.ndarray, "2"]) -> Iterator[int]:
     random.seed(number)
     np.random.seed(np.array([key[0], key[1]], np.uint32))  # noqa: NPY002
     if torch:
-        torch.manual_seed(number)
+        # `torch.manual_seed` also notes its caller for every kind of accelerator, there or not. That takes longer
+        # than a small network takes to act, and the processor's draws are the same without it.
+        there = not hasattr(torch, "accelerator") or torch.accelerator.is_available()  # older than 2.6: as before
+        (torch if there else torch.default_generator).manual_seed(number)
     try:
         yield number
     finally:

@@ -52,6 +52,7 @@ __all__ = [
     "transitions_of",
 ]
 
+HELD: Final = 256 * 2**20  # bytes of state in objects that each keep a parameter set
 MEASURED: Final = ("loss_before", "loss_after", "grad_norm")  # what `learn` may say of itself
 
 
@@ -117,7 +118,8 @@ class StatefulAgent:
 
     set_by_set = True
 
-    def __init__(self, inner: Any, environment: Environment) -> None:
+    def __init__(self, inner: Any, environment: Environment, *, another: Callable[[], Any] | None = None) -> None:
+        """Take the object in; `another` makes more of them, so that parameter sets which take turns stay loaded."""
         self._inner = inner
         self._size = environment.action_size
         self._bound = environment.action_bound
@@ -126,8 +128,11 @@ class StatefulAgent:
         self._resets_some = "where" in taken_by(inner.reset, "where")
         self.predicts: bool = bool(getattr(inner, "predicts", True))
         self._told = taken_by(inner.surprise, "reward", "terminated") if hasattr(inner, "surprise") else ()
-        self._loaded: tuple[Any, int, bool] | None = None
         state = copied(inner.get_state())
+        self._objects, self._another = [inner], another
+        self._most = 1 + HELD // max(1, sum(array.nbytes for array in state.values())) if another else 1
+        self._source: Arrays | None = None  # of what is loaded: by object, the set and whether all of it is finite
+        self._loaded: dict[int, tuple[int, bool]] = {}
         self._fresh_optimiser = {name: array for name, array in state.items() if name.startswith(OPTIMISER)}
         self.scopes: tuple[str, ...] = tuple(getattr(inner, "scopes", ("model",)))
         self.device: str = str(getattr(inner, "device", "cpu"))
@@ -197,7 +202,10 @@ class StatefulAgent:
         *,
         reward: Float[np.ndarray, "P E"] | None = None,
         terminated: Bool[np.ndarray, "P E"] | None = None,
+        measure: bool = True,
     ) -> Surprise:
+        if not (measure or self._remembers):  # nobody reads what is measured, and nothing is remembered of it
+            return Surprise({}, dataclasses.replace(belief, observation=observation))
         outcome: dict[str, Any] = {"reward": reward, "terminated": terminated}
         sets, episodes = observation.shape[:2]
         signals = {"error": np.full((sets, episodes), np.nan)} if self.predicts else {}
@@ -247,7 +255,7 @@ class StatefulAgent:
         measured = {name: np.full(len(batch_keys), np.nan) for name in MEASURED}
         for p in range(len(batch_keys)):
             self._load({**parameters, **optimiser}, p, everything=True)
-            self._loaded = None  # it is about to become something else
+            self._source = None  # it is about to become something else
             if rehearsal is not None:
                 chosen |= {"replay": transitions_of(rehearsal.replay, p), "share": rehearsal.share}
             with self._drawing(batch_keys[p]):
@@ -281,14 +289,20 @@ class StatefulAgent:
         return state
 
     def _load(self, parameters: Arrays, p: int, *, everything: bool = False) -> bool:
-        """Set parameter set p, unless it is there already; says whether all of it is finite."""
-        if self._loaded is not None and self._loaded[0] is parameters and self._loaded[1] == p:
-            return self._loaded[2]
+        """Turn to an object that is parameter set p, or becomes it; says whether all of the set is finite."""
+        place = 0 if everything or not self._another else p % self._most
+        while self._another and len(self._objects) <= place:
+            self._objects.append(self._another())
+        self._inner = self._objects[place]
+        if self._source is not parameters:
+            self._source, self._loaded = parameters, {}
+        if place in self._loaded and self._loaded[place][0] == p:
+            return self._loaded[place][1]
         state = {name: np.array(array[p]) for name, array in parameters.items()}
         finite = all(np.isfinite(array).all() for array in state.values() if array.dtype.kind == "f")
         # Who acts needs no optimiser, but `set_state` takes a whole state: a fresh one will do.
         self._inner.set_state(state if everything else {**copied(self._fresh_optimiser), **state})
-        self._loaded = (parameters, p, finite)
+        self._loaded[place] = (p, finite)
         return finite
 
     def _slices(self, episodes: int) -> list[slice]:
@@ -324,6 +338,8 @@ class StatefulPlugin(AgentPlugin):
     its state, a .json file with its clean return, and perhaps a replay: `save_checkpoint` writes them."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
+    # `make` is quick, and loading is not: parameter sets are kept in several objects, up to 256 MB of state.
+    object_per_set: ClassVar[bool] = False
     optional_suffixes: ClassVar[tuple[str, ...]] = (REPLAY,)
     replay_advice: ClassVar[str] = "Write it with save_checkpoint(..., replay=transitions)."
 
@@ -337,8 +353,12 @@ class StatefulPlugin(AgentPlugin):
                 f"It computes in {', '.join(self.precisions)}; got the precision {precision!r}. Register another "
                 '`precision` for its task, which is "float32" unless you say otherwise.'
             )
-        with seeded(np.zeros(2, np.uint32)):
-            return StatefulAgent(self.make(environment), environment)
+
+        def make_seeded() -> Any:
+            with seeded(np.zeros(2, np.uint32)):
+                return self.make(environment)
+
+        return StatefulAgent(make_seeded(), environment, another=make_seeded if self.object_per_set else None)
 
     def load(self, agent: Any, environment: Any, path: Path) -> Checkpoint:
         return read_checkpoint(path)

@@ -73,7 +73,7 @@ class _Repeating:
 
     def __init__(self, agent: Agent) -> None:
         self.agent, self.acted = agent, 0
-        self.wanted = taken_by(agent.observe, "reward", "terminated")
+        self.wanted = taken_by(agent.observe, "reward", "terminated", "measure")
         self.decisions: list[Decision] = []
         self.measured: list[Surprise] = []
 
