@@ -6,9 +6,9 @@ from pathlib import Path
 import ledgers
 import pytest
 
-from worldfork.analysis.present import tables
+from worldfork.analysis.present import render, tables
 from worldfork.analysis.present.page import gather
-from worldfork.analysis.present.table import Table
+from worldfork.analysis.present.table import Column, Row, Table
 from worldfork.analysis.present.tables.design import doses
 from worldfork.analysis.present.tables.paper import beside_paper, stated
 from worldfork.analysis.present.text.terms import TERMS
@@ -165,3 +165,15 @@ def test_the_difference_of_directions_is_there_for_all_attempted_forks_where_tho
     assert [row[1] for row in walker] == ["toward", "away", "toward - away at 19 levels"]
     assert walker[-1][2].startswith("+1.7 [")
     assert walker[-1][4:] == ("–", "–")
+
+
+def test_a_column_that_no_row_fills_is_left_out_for_readers_and_kept_for_programs() -> None:
+    rows = [
+        Row([task], [("mean", mean), (Column("equivalence", words=True), "")])
+        for task, mean in (("walker", "-5.7"), ("cheetah", "+3.1"))
+    ]
+    table = Table.of("means", "Mean dR.", ["Task"], rows)
+    for shown in (render.plain([table]), render.html(table)):
+        assert "equivalence" not in shown
+        assert "walker" in shown
+    assert "equivalence" in render.csv(table)

@@ -83,7 +83,7 @@ def html(block: Block, *, charts: bool = False) -> str:
             names = "faint" if block.faint else "" if block.lead else block.tone
             return f"<p{_class(names)}>{lead}{_in_html(block.text)}</p>"
         case Table():
-            return _html_table(block if charts else dataclasses.replace(block, strips=()))
+            return _html_table((block if charts else dataclasses.replace(block, strips=())).filled())
 
 
 def _html_table(table: Table) -> str:
@@ -219,7 +219,7 @@ def show(blocks: Iterable[Block], console: "Console") -> None:
             case Table():
                 if block.caption:
                     console.print(Text(block.caption))
-                for part in _parts(block, console.width):
+                for part in _parts(block.filled(), console.width):
                     console.print(_on_screen(part))
                 if block.folded:
                     console.print(Padding(Text(block.folded, style="dim"), (0, 0, 0, 2 * block.grouped)))

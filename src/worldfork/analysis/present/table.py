@@ -134,6 +134,12 @@ class Table:
         """Return the table without its optional columns."""
         return self.at([index for index, column in enumerate(self.layout) if not column.optional])
 
+    def filled(self) -> "Table":
+        """Return the table without columns that are empty in every row; keys stay."""
+        return self.at(
+            [at for at in range(len(self.columns)) if at < self.keys or any(row[at] for row in self.rows)]
+        )
+
     def at(self, kept: Sequence[int]) -> "Table":
         """Return the table with the columns at these places alone."""
         return dataclasses.replace(
