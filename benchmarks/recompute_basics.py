@@ -88,7 +88,11 @@ def skew(x, book, where, shown):
     move, ends = third / (6 * s**2 * n), t_interval(x)
     mine = [third / s**3, short, [end + move for end in ends]]
     book.same(where, mine, [shown[key] for key in ("skewness", "shortfall", "johnson")], 1e-7)
-    words = f"covers about {100 * max(0.0, 0.95 - short):.0f}%." if short > 0.02 else ""
+    words = (
+        f"covers less, about {100 * max(0.0, 0.95 - short):.0f}% by a formula for many checkpoints."
+        if short > 0.02
+        else ""
+    )
     agree = shown["words"].endswith(words) and bool(words) == bool(shown["words"])
     return book.same(f"{where}.words", True, agree)
 

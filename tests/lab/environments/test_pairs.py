@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 import pytest
+from falling import Ledge, LedgePlugin
 
-from tests.falling import Ledge, LedgePlugin
 from worldfork.errors import WorldforkError
 
 
