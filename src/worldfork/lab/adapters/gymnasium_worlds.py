@@ -90,6 +90,8 @@ class GymnasiumSimulation(ModelSimulation):
     the generator; numbers that the environment keeps; MuJoCo's state as the episode began, or before that step.
     """
 
+    goes_on = True
+
     def __init__(self, plugin: GymnasiumPlugin, shares: Mapping[str, float]) -> None:
         stop_clock()
         self._plugin, self._shares, self.name, self.parameter = plugin, shares, plugin.id, ", ".join(shares)
@@ -117,6 +119,7 @@ class GymnasiumSimulation(ModelSimulation):
 
     def begin(self, seed: int) -> Float64[np.ndarray, " O"]:
         observation, _ = self._env.reset(seed=seed)
+        self._draws = self._inner._np_random = WatchedGenerator(self._inner.np_random)
         self._data.warning.number[:] = 0
         self._begun = 1.0
         self._keep_physics()
@@ -129,10 +132,12 @@ class GymnasiumSimulation(ModelSimulation):
         return Advanced(np.asarray(observation, np.float64), float(reward), terminated, truncated, failed)
 
     def save(self) -> Float64[np.ndarray, " S"]:
+        if self._draws.used:
+            self._words, self._draws.used = generator_numbers(self._draws.generator), False
         return np.concatenate(
             [
                 [self._begun, self._factor, *(limit._elapsed_steps for limit in self._limits)],
-                generator_numbers(self._inner.np_random),
+                self._words,
                 self._changing.read(self._inner),
                 self._physics,
             ]
@@ -145,7 +150,8 @@ class GymnasiumSimulation(ModelSimulation):
         self._fields.set_factor(float(self._factor))
         for limit, steps in zip(self._limits, row[2:counted], strict=True):
             limit._elapsed_steps = int(steps)
-        restore_generator(self._inner.np_random, row[counted : counted + WORDS])
+        self._words, self._draws.used = row[counted : counted + WORDS].copy(), False
+        restore_generator(self._draws.generator, self._words)
         self._changing.write(self._inner, row[counted + WORDS : -self._physics.size])
         if (
             self._begun
@@ -174,6 +180,17 @@ class GymnasiumSimulation(ModelSimulation):
         """Keep the state that a row holds, and the factor of the physics that it is stepped in."""
         self._factor = self._fields.factor
         mujoco.mj_getState(self._model, self._data, self._physics, WHOLE_STATE)
+
+
+class WatchedGenerator:
+    """A generator that notes when it is used: to read its state at every step takes as long as some physics."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator, self.used = generator, True
+
+    def __getattr__(self, name: str) -> Any:
+        self.used = True
+        return getattr(self.generator, name)
 
 
 def _gymnasium() -> Any:

@@ -28,6 +28,7 @@ from worldfork.lab.environments.drift import factor
 
 Numbers = float | Shaped[np.ndarray, "..."]  # shapes are checked below, with a message for the user
 ENDED: Final = 0  # the first number of a row: how the episode ended, as in `State.ended`
+KEPT: Final = 128  # simulations that may hold a world from one step to the next; some MB each
 WORDS: Final = 10  # a PCG64 generator's state in 32-bit words: state, increment, and half a draw kept for later
 
 
@@ -43,6 +44,9 @@ class Advanced(NamedTuple):
 
 class Simulation(abc.ABC):
     """A world that is held inside. `factor` multiplies what drifts; 1 is the nominal world."""
+
+    # Stepping on is known to give the same bits as restoring the saved row first, so that may be left out.
+    goes_on: ClassVar[bool] = False
 
     name: str
     simulator: str  # with its version: part of a ledger's identity
@@ -87,7 +91,8 @@ class OneAtATime:
     An episode that ends early stays where it ended and earns nothing more until it is reset, and `State.ended` says
     how it ended. A world whose simulator breaks down is marked unstable and stays where it last was well.
 
-    A row is restored, stepped and saved again, always, so that what a simulation did before can not matter.
+    A row is restored, stepped and saved again, so that what a simulation did before can not matter. Where one still
+    holds exactly the row that is asked for, it may go on from there: restoring can take as long as half a step.
     """
 
     def __init__(
@@ -113,6 +118,7 @@ class OneAtATime:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="physics")
         self._lock = threading.Lock()  # one caller at a time: the simulations are scratchpads
         self._simulations = [first]  # one for each thread, which takes world after world
+        self._held: dict[bytes, Simulation] = {}  # by the row that each holds, oldest first
 
     def reset(self, seeds: Shaped[np.ndarray, "..."], level: Numbers = 0.0) -> State:
         """Return initial states: row b is a function of `seeds[b]` and the physics of `level`."""
@@ -128,7 +134,8 @@ class OneAtATime:
             state.observation[world] = simulation.begin(int(numbers[world]))
             state.physics[world, 1:] = simulation.save()
 
-        self._each(begin, range(batch))
+        with self._lock:
+            self._each(begin, range(batch))
         return self._with_ends(state)
 
     def step(
@@ -142,8 +149,10 @@ class OneAtATime:
         after = State(state.physics.copy(), state.observation.copy(), state.unstable.copy())
         reward, zeros = np.zeros(batch), np.zeros(self.observation_size)
 
-        def advance(simulation: Simulation, world: int) -> None:
-            simulation.restore(state.physics[world, 1:])
+        def advance(shared: Simulation, world: int) -> None:
+            simulation, holds = holders.get(world, (shared, False))
+            if not holds:
+                simulation.restore(state.physics[world, 1:])
             simulation.set_factor(factors[world])
             for _ in range(self.action_repeat):
                 done = simulation.advance(actions[world])
@@ -158,8 +167,29 @@ class OneAtATime:
                     break
             after.physics[world, 1:] = simulation.save()
 
-        self._each(advance, np.flatnonzero((state.physics[:, ENDED] == 0.0) & ~state.unstable).tolist())
+        worlds = np.flatnonzero((state.physics[:, ENDED] == 0.0) & ~state.unstable).tolist()
+        with self._lock:
+            holders = self._holders(state, worlds)
+            self._each(advance, worlds)
+            for world, (simulation, _) in holders.items():
+                self._held[b"" if after.unstable[world] else after.physics[world, 1:].tobytes()] = simulation
         return self._with_ends(after), after.observation.copy(), reward
+
+    def _holders(self, state: State, worlds: list[int]) -> dict[int, tuple[Simulation, bool]]:
+        """Return a simulation for each world that is to have one of its own, and whether it holds the world's row.
+
+        None has one where simulations do not go on, or where more worlds are stepped than simulations are kept.
+        """
+        if not self._simulations[0].goes_on or len(worlds) > KEPT:
+            return {}
+        found = {world: self._held.pop(state.physics[world, 1:].tobytes(), None) for world in worlds}
+        holders = {world: (holder, True) for world, holder in found.items() if holder is not None}
+        for world in worlds:
+            if world not in holders:
+                full = len(self._held) + len(holders) >= KEPT
+                spare = self._held.pop(next(iter(self._held))) if full else self._simulations[0].another()
+                holders[world] = spare, False
+        return holders
 
     def read_back(self) -> dict[str, float]:
         """Return what drifts, as a simulation that has been in use holds it at level 0."""
@@ -183,17 +213,16 @@ class OneAtATime:
 
     def _each(self, work: Callable[[Simulation, int], None], worlds: Sequence[int]) -> None:
         """Do the work for each of these worlds, side by side on as many threads as there are."""
-        with self._lock:
-            threads = min(self._threads, len(worlds))
-            while len(self._simulations) < threads:
-                self._simulations.append(self._simulations[0].another())
+        threads = min(self._threads, len(worlds))
+        while len(self._simulations) < threads:
+            self._simulations.append(self._simulations[0].another())
 
-            def work_through(thread: int) -> None:
-                with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
-                    for world in worlds[thread::threads]:
-                        work(self._simulations[thread], world)
+        def work_through(thread: int) -> None:
+            with np.errstate(all="ignore"):  # a diverging world may overflow; it is marked, not raised
+                for world in worlds[thread::threads]:
+                    work(self._simulations[thread], world)
 
-            list((self._pool.map if threads > 1 else map)(work_through, range(threads)))
+        list((self._pool.map if threads > 1 else map)(work_through, range(threads)))
 
 
 class RestorablePlugin(EnvironmentPlugin):
