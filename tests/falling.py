@@ -3,12 +3,14 @@
 The walker starts at 0 or 1 and moves by (1 + action) / 2 strides; every step earns 1, and at `EDGE` it falls.
 """
 
+import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
 
 from worldfork.lab.agents.base import Checkpoint
 from worldfork.lab.agents.stateful import StatefulPlugin, Transitions
+from worldfork.lab.environments.base import AfterEnd
 from worldfork.lab.environments.restorable import RestorablePlugin
 from worldfork.randomness import Event
 
@@ -103,6 +105,17 @@ class WalkerPlugin(StatefulPlugin):
     def generate(self, agent: Any, environment: Any, event: Event) -> Checkpoint:
         pace = 1.0 - 0.1 * int(event.checkpoint or 0)
         return Checkpoint({"pace": np.array([[pace]])}, {}, clean_return=20.0, digest=f"walker {pace}")
+
+
+class MeasuringPlugin(WalkerPlugin):
+    """Measures clean returns as it makes a checkpoint, in episodes that go on as the task's do."""
+
+    after_end: AfterEnd | None = None
+
+    def generate(self, agent: Any, environment: Any, event: Event) -> Checkpoint:
+        made = super().generate(agent, environment, event)
+        returned = {"wait": 5.0, "reset": 20.0, None: -1.0}[self.after_end]
+        return dataclasses.replace(made, clean_return=returned, after_end=self.after_end)
 
 
 class Careful(Walker):

@@ -342,6 +342,16 @@ def test_a_clean_return_of_episodes_that_ended_otherwise_is_refused(tmp_path: Pa
     assert not (tmp_path / "study").exists()
 
 
+@pytest.mark.parametrize("after_end", ["wait", "reset"])
+def test_an_agent_that_measures_clean_returns_does_so_as_the_tasks_episodes_go_on(after_end: str) -> None:
+    text = STUDY.replace("WalkerPlugin", "MeasuringPlugin").replace("AFTER", SAID[after_end])
+    assert Context(parse(text), {}).checkpoint("ledge", 0).clean_return == {"wait": 5.0, "reset": 20.0}[after_end]
+    other = {"wait": "reset", "reset": "wait"}[after_end]
+    contradicted = f'{text}[tasks.ledge.settings]\nafter_end = "{other}"\n'
+    with pytest.raises(WorldforkError, match=f'measured with after_end = "{other}".* takes the task\'s without it'):
+        Context(parse(contradicted), {}).checkpoint("ledge", 0)
+
+
 def test_a_setting_that_says_nothing_is_refused() -> None:
     text = STUDY.replace('"falling:LedgePlugin"', '"linear_quadratic"').replace("AFTER", SAID["wait"])
     context = Context(parse(text), {})

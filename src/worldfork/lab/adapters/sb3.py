@@ -32,7 +32,7 @@ class SB3Plugin(StatefulPlugin):
         deterministic: act by the mean of the policy; by default off-policy algorithms do, and on-policy ones, which
             learn from their own exploration, do not.
         clean_episodes: episodes in which a checkpoint's return in the clean world is measured when it is loaded.
-        after_end: the task's `after_end`, in a world whose episodes end early.
+        after_end: how these episodes go on once they have ended early; left out, as the task's do.
 
     Example:
         >>> SB3Plugin(algorithm="SAC", hyperparameters={"policy_kwargs": {"net_arch": [64, 64]}}).clean_episodes
@@ -52,7 +52,7 @@ class SB3Plugin(StatefulPlugin):
     hyperparameters: dict[str, Any] = {}
     deterministic: bool | None = None
     clean_episodes: int = 10
-    after_end: AfterEnd = "reset"
+    after_end: AfterEnd | None = None
 
     def make(self, environment: Environment) -> Any:
         try:
@@ -104,7 +104,7 @@ class SB3Plugin(StatefulPlugin):
             checkpoints=["sb3"],
             episodes=self.clean_episodes,
             occasion="report",
-            after_end=self.after_end,
+            after_end=self.after_end or "reset",
         )
         columns = {name.partition(".")[2]: rows for name, rows in extra.items() if name.startswith("replay.")}
         return Checkpoint(
@@ -114,4 +114,5 @@ class SB3Plugin(StatefulPlugin):
             hashlib.sha256(file.read_bytes()).hexdigest(),
             replay=replay_window(columns) if columns else None,
             replay_digest=content_digest(columns) if columns else None,
+            after_end=self.after_end,
         )

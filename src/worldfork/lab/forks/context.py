@@ -102,6 +102,10 @@ class Context:
     def _checkpoint(self, task: str, index: int, files: tuple[Blob, ...]) -> Checkpoint:
         registered, plugin = self.registration.tasks[task], self.agent_plugin(task)
         agent, environment = self.agent(task), self.environment(task)
+        if (
+            getattr(plugin, "after_end", "") is None
+        ):  # it measures clean returns, in episodes that end as the task's do
+            plugin = plugin.model_copy(update={"after_end": self.after_end(task)})
         if registered.checkpoints == "generated":
             seed = self.registration.seed
             event = Event(purpose=Purpose.PRETRAINING, seed=seed, task=task, checkpoint=str(index))
@@ -114,8 +118,8 @@ class Context:
             raise WorldforkError(
                 f'Checkpoint {index} of {task}: its clean return was measured with after_end = "{measured}", and '
                 f'[tasks.{task}] has after_end = "{studied}": the two can not be compared. Register '
-                f'after_end = "{measured}", or save the checkpoint with '
-                f'save_checkpoint(..., after_end="{studied}").'
+                f'after_end = "{measured}", or save the checkpoint with save_checkpoint(..., '
+                f'after_end="{studied}"); an agent whose settings have an `after_end` takes the task\'s without it.'
             )
         floor = registered.competence_floor
         if floor is not None and checkpoint.clean_return < floor:
