@@ -4,10 +4,12 @@ import re
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from worldfork.errors import WorldforkError
 from worldfork.registration import Registration, parse, restore
 from worldfork.registration.advice import idle_settings
+from worldfork.registration.policies import RegisteredPolicy
 from worldfork.registration.schema import canonical
 
 LEAST = """
@@ -363,3 +365,15 @@ def test_a_prediction_is_about_a_policy_that_there_will_be(deployment: str, poli
     figure = f"deployment.policies.{policy}.advantage.mean"
     said = f'[[predictions]]\nname = "pays"\ntask = "world"\nfigure = "{figure}"\nfalsified_below = 0.0\n'
     assert expected in refused(deployment + said)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"trigger": "never", "trial": 1}, '`trial` is for policies that fire, and "never" does not'),
+        ({"trigger": "always", "threshold": 0.5}, 'the policy "always" reads nothing'),
+    ],
+)
+def test_what_a_fixed_policy_can_not_have_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        RegisteredPolicy(**settings)
